@@ -1,0 +1,25 @@
+# Registration lists. nib_registry(OUT HEADER TYPE LIST PREFIX FILES...) writes a .cpp that defines
+#   std::span<const TYPE* const> LIST();
+# from the constants `extern const TYPE PREFIX_<stem>` that the files define, one each, in name order. A TYPE
+# in an inner namespace ("cpu::CpuOp") has its list and its constants there too.
+function(nib_registry out header type list prefix)
+    set(space "nib")
+    if(type MATCHES "^(.*)::([A-Za-z]+)$")
+        set(space "nib::${CMAKE_MATCH_1}")
+        set(type "${CMAKE_MATCH_2}")
+    endif()
+    set(externs "")
+    set(rows "")
+    set(stems "")
+    foreach(file IN LISTS ARGN)
+        get_filename_component(stem ${file} NAME_WE)
+        list(APPEND stems ${stem})
+    endforeach()
+    list(SORT stems)
+    foreach(stem IN LISTS stems)
+        string(APPEND externs "extern const ${type} ${prefix}_${stem};\n")
+        string(APPEND rows "        &${prefix}_${stem},\n")
+    endforeach()
+    set(text "// Written by cmake/Registry.cmake from the files of a folder.\n#include <span>\n\n#include \"${header}\"\n\nnamespace ${space} {\n${externs}\nstd::span<const ${type}* const> ${list}() {\n    static const ${type}* const rows[] = {\n${rows}    };\n    return rows;\n}\n}  // namespace ${space}\n")
+    file(GENERATE OUTPUT ${out} CONTENT "${text}")
+endfunction()
