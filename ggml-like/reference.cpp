@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "ggml-like/reference.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace nib {
+
+ReferenceKv::ReferenceKv(const KvGroupSpec& group, int32_t n_blocks) : n_blocks_(n_blocks) {
+    for (const AttentionSpec& a : group.layers) {
+        const size_t token = 2 * static_cast<size_t>(a.n_kv_heads) * static_cast<size_t>(a.head_dim);
+        layers_.push_back({a.layer, block_floats_, token});
+        block_floats_ += token * kBlockTokens;
+    }
+    data_.resize(block_floats_ * static_cast<size_t>(n_blocks));
+}
+
+bool ReferenceKv::has(int32_t layer) const {
+    return std::any_of(layers_.begin(), layers_.end(),
+                       [&](const Layer& l) { return l.layer == layer; });
+}
+
+float* ReferenceKv::token(int32_t block, int32_t layer, int32_t slot) {
+    const auto l = std::find_if(layers_.begin(), layers_.end(),
+                                [&](const Layer& x) { return x.layer == layer; });
+    NIB_ASSERT(l != layers_.end() && block >= 0 && block < n_blocks_);
+    return data_.data() + static_cast<size_t>(block) * block_floats_ + l->offset +
+           static_cast<size_t>(slot) * l->token_floats;
+}
+
+void ReferenceKv::discard(int32_t block) {
+    std::fill_n(data_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(block) * block_floats_),
+                block_floats_, 0.0f);
+}
+
+void ReferenceKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
+    for (const Layer& l : layers_) {
+        std::memcpy(token(to, l.layer, 0), token(from, l.layer, 0),
+                    static_cast<size_t>(n_tokens) * l.token_floats * sizeof(float));
+    }
+}
+
+ReferenceKv& ReferenceContext::kv_of(int32_t layer, const int32_t*& table, int32_t sequence) const {
+    for (size_t group = 0; group < step.kv.size(); group++) {
+        auto* kv = static_cast<ReferenceKv*>(step.kv[group]);
+        if (!kv->has(layer)) continue;
+        table = step.tables[group][static_cast<size_t>(sequence)];
+        return *kv;
+    }
+    NIB_ASSERT(!"an attention layer is in one KV group");
+    std::abort();
+}
+
+namespace {
+
+class ReferenceWeights : public WeightStore {
+public:
+    size_t bytes() const override { return 0; }
+};
+
+class ReferenceExecutor : public Executor {
+public:
+    explicit ReferenceExecutor(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+    size_t workspace_bytes() const override { return 0; }
+
+    Result<void> run(const StepInputs& step) override {
+        values_.assign(plan_->graph.nodes().size(), {});
+        for (int32_t i : plan_->trunk) run_node(i, step, step.n_rows);
+        if (!step.n_outputs) return {};
+        for (int32_t i : plan_->tail) run_node(i, step, step.n_outputs);
+        const ReferenceValue& logits = values_[static_cast<size_t>(plan_->graph.result().node)];
+        for (int32_t o = 0; o < step.n_outputs; o++) {
+            step.on_logits(o, {logits.row(o), static_cast<size_t>(logits.shape.width())});
+        }
+        return {};
+    }
+
+private:
+    void run_node(int32_t index, const StepInputs& step, int32_t n_rows) {
+        const Node& node = plan_->graph.nodes()[static_cast<size_t>(index)];
+        ReferenceValue& out = values_[static_cast<size_t>(index)];
+        out.shape = node.shape;
+        out.data.assign(static_cast<size_t>(n_rows) * static_cast<size_t>(node.shape.width()), 0);
+        ReferenceContext c{plan_->graph, node, step, {}, n_rows, out};
+        for (Tensor t : node.inputs) c.inputs.push_back(&value_of(t, step, n_rows));
+        node.op->reference(c);
+    }
+
+    // Aliases are not in the plan's lists: they are made when somebody reads them.
+    const ReferenceValue& value_of(Tensor t, const StepInputs& step, int32_t n_rows) {
+        if (plan_->graph.node(t).op->alias) run_node(t.node, step, n_rows);
+        return values_[static_cast<size_t>(t.node)];
+    }
+
+    std::shared_ptr<const Plan> plan_;
+    std::vector<ReferenceValue> values_;
+};
+
+class ReferenceBackend : public Backend {
+public:
+    std::string description() const override { return "reference"; }
+    uint64_t memory_available() const override { return uint64_t{1} << 40; }
+    bool supports(const Graph&, const Node&) const override { return true; }
+    size_t workspace(const Plan&) const override { return 0; }
+
+    Result<std::unique_ptr<WeightStore>> load(std::span<const Weight>,
+                                              const std::function<bool(size_t)>&) override {
+        return std::unique_ptr<WeightStore>(new ReferenceWeights());
+    }
+
+    Result<std::unique_ptr<KvMemory>> make_kv(const KvGroupSpec& group, int32_t n_blocks) override {
+        return std::unique_ptr<KvMemory>(new ReferenceKv(group, n_blocks));
+    }
+
+    Result<std::unique_ptr<Executor>> prepare(std::shared_ptr<const Plan> plan, const WeightStore&,
+                                              std::span<const KvGroupSpec>) override {
+        return std::unique_ptr<Executor>(new ReferenceExecutor(std::move(plan)));
+    }
+};
+
+}  // namespace
+
+extern const BackendDef backend_reference = {
+    .name = "reference", .create = [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
+        return std::unique_ptr<Backend>(new ReferenceBackend());
+    }};
+
+}  // namespace nib
