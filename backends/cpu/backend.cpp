@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+// The CPU backend: packs weights in parallel into one huge-page buffer, lowers a plan to instructions once,
+// and runs the instructions of every step on the thread pool. After the first step of the largest size
+// nothing is allocated.
+#include "ggml-like/backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "backends/cpu/cpu_info.h"
+#include "backends/cpu/op.h"
+#include "backends/cpu/pool.h"
+
+namespace nib::cpu {
+
+const CpuOp* find_cpu_op(const char* name) {
+    for (const CpuOp* op : all_cpu_ops()) {
+        if (std::strcmp(op->name, name) == 0) return op;
+    }
+    return nullptr;
+}
+
+Instruction Lowering::make(int32_t index, const char* name) const {
+    const Node& n = node(index);
+    const auto value = [&](int32_t i) {
+        const Place& p = plan_.places[static_cast<size_t>(i)];
+        const Shape& s = node(i).shape;
+        return Value{p.offset, p.stride, s.ne0, s.ne1};
+    };
+    Instruction i;
+    i.name = name;
+    i.params = n.params;
+    i.out = value(index);
+    Value* inputs[] = {&i.x, &i.y, &i.z};
+    for (size_t t = 0; t < n.inputs.size(); t++) *inputs[t] = value(n.inputs[t].node);
+    i.has_y = n.inputs.size() > 1;
+    if (!n.weights.empty()) {
+        i.matrix = &weights_.matrices[static_cast<size_t>(n.weights[0]->id)];
+        i.vector = vector(n.weights[0]);
+    }
+    return i;
+}
+
+size_t Lowering::rope_offset(int32_t rope) const {
+    size_t floats = 0;
+    for (int32_t i = 0; i < rope; i++) {
+        floats += static_cast<size_t>(plan_.graph.ropes()[static_cast<size_t>(i)].n_dims) *
+                  static_cast<size_t>(plan_.max_rows);
+    }
+    return floats;
+}
+
+void Lowering::find_kv(int32_t layer, int& group, size_t& page_offset) const {
+    for (size_t g = 0; g < kv_.size(); g++) {
+        size_t halves = 0;
+        for (const AttentionSpec& a : kv_[g].layers) {
+            group = static_cast<int>(g);
+            page_offset = halves;
+            if (a.layer == layer) return;
+            halves += static_cast<size_t>(a.n_kv_heads) * page_halves(a.head_dim);
+        }
+    }
+    NIB_ASSERT(!"every attention layer is in one KV group");
+}
+
+Result<std::unique_ptr<KvMemory>> CpuKv::create(const KvGroupSpec& group, int32_t n_blocks) {
+    auto kv = std::make_unique<CpuKv>();
+    for (const AttentionSpec& a : group.layers) {
+        kv->block_halves_ += static_cast<size_t>(a.n_kv_heads) * page_halves(a.head_dim);
+    }
+    kv->n_blocks_ = n_blocks;
+    NIB_ASSIGN(kv->memory_, HugeBuffer::create(kv->block_bytes() * static_cast<size_t>(n_blocks)));
+    return std::unique_ptr<KvMemory>(std::move(kv));
+}
+
+void CpuKv::discard(int32_t block) {
+    memory_.release(static_cast<size_t>(block) * block_bytes(), block_bytes());
+}
+
+void CpuKv::copy(int32_t from, int32_t to, int32_t) {
+    std::memcpy(block(to), block(from), block_bytes());
+}
+
+namespace {
+
+void run_rope_table(const Instruction& i, const Pass& p, int first, int end, int) {
+    const auto half = static_cast<size_t>(i.rope->n_dims / 2);
+    for (int r = first; r < end; r++) {
+        float* cos = p.ropes + i.rope_offset + static_cast<size_t>(r) * 2 * half;
+        fill_rope(*i.rope, p.step->positions[r], cos, cos + half);
+    }
+}
+
+// An instruction together with its pass: the context of a pool op.
+struct Bound {
+    const Instruction* instruction;
+    const Pass* pass;
+};
+
+void run_bound(void* context, int first, int end, int thread) {
+    const Bound& b = *static_cast<const Bound*>(context);
+    b.instruction->run(*b.instruction, *b.pass, first, end, thread);
+}
+
+class CpuExecutor : public Executor {
+public:
+    static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const Plan> plan, Pool& pool,
+                                                    const Kernels& kernels, const CpuWeights& weights,
+                                                    std::span<const KvGroupSpec> kv) {
+        auto e = std::unique_ptr<CpuExecutor>(new CpuExecutor(std::move(plan), pool));
+        NIB_TRY(e->prepare(kernels, weights, kv));
+        return std::unique_ptr<Executor>(std::move(e));
+    }
+
+    size_t workspace_bytes() const override { return memory_.bytes(); }
+
+    Result<void> run(const StepInputs& step) override {
+        NIB_ASSERT(step.n_rows >= 1 && step.n_rows <= plan_->max_rows);
+        pass_.step = &step;
+        pass_.n = step.n_rows;
+        fit_pages(step);
+        run_list(trunk_);
+        const Place& logits = plan_->places[static_cast<size_t>(plan_->graph.result().node)];
+        const int32_t n_vocab = plan_->graph.node(plan_->graph.result()).shape.width();
+        for (int32_t first = 0; first < step.n_outputs; first += plan_->max_outputs) {
+            pass_.first_output = first;
+            pass_.n = std::min(plan_->max_outputs, step.n_outputs - first);
+            run_list(tail_);
+            for (int32_t r = 0; r < pass_.n; r++) {
+                const float* row = pass_.arena + logits.offset +
+                                   static_cast<size_t>(r) * static_cast<size_t>(logits.stride);
+                step.on_logits(first + r, {row, static_cast<size_t>(n_vocab)});
+            }
+        }
+        return {};
+    }
+
+private:
+    CpuExecutor(std::shared_ptr<const Plan> plan, Pool& pool) : plan_(std::move(plan)), pool_(pool) {}
+
+    Result<void> prepare(const Kernels& kernels, const CpuWeights& weights,
+                         std::span<const KvGroupSpec> kv) {
+        Lowering l(*plan_, weights, kv);
+        l.out = &trunk_;
+        for (int32_t r = 0; r < static_cast<int32_t>(plan_->graph.ropes().size()); r++) {
+            Instruction i;
+            i.name = "rope_table";
+            i.rope = &l.rope(r);
+            i.rope_offset = l.rope_offset(r);
+            i.units = unit_per_row;
+            i.run = run_rope_table;
+            l.push(i);
+        }
+        for (int32_t n : plan_->trunk) NIB_TRY(lower(l, n));
+        l.out = &tail_;
+        l.quantized = -1;
+        for (int32_t n : plan_->tail) NIB_TRY(lower(l, n));
+        return allocate(l, kernels);
+    }
+
+    static Result<void> lower(Lowering& l, int32_t n) {
+        const CpuOp* op = find_cpu_op(l.node(n).op->name);
+        if (!op) return Error{Status::Unsupported, std::string("cpu: no op ") + l.node(n).op->name};
+        op->lower(l, n);
+        return {};
+    }
+
+    // One buffer: arena, rope tables, int8 activations, scratch of each thread.
+    Result<void> allocate(const Lowering& l, const Kernels& kernels) {
+        const auto align = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+        const size_t arena = align(plan_->arena_floats * sizeof(float));
+        const size_t ropes = align(l.rope_floats() * sizeof(float));
+        const size_t a8 = align(l.a8_bytes);
+        const size_t scratch = align(l.scratch_bytes);
+        const auto threads = static_cast<size_t>(pool_.threads());
+        NIB_ASSIGN(memory_, HugeBuffer::create(arena + ropes + a8 + scratch * threads + 64));
+        uint8_t* at = memory_.data();
+        pass_.kernels = &kernels;
+        pass_.arena = reinterpret_cast<float*>(at);
+        pass_.ropes = reinterpret_cast<float*>(at += arena);
+        pass_.a8 = at += ropes;
+        at += a8;
+        scratch_.resize(threads);
+        for (ThreadScratch& s : scratch_) s.bytes = at, at += scratch;
+        pass_.scratch = scratch_.data();
+        bound_.resize(std::max(trunk_.size(), tail_.size()));
+        ops_.resize(bound_.size());
+        return {};
+    }
+
+    void fit_pages(const StepInputs& step) {
+        int64_t most = 0;
+        for (int32_t r = 0; r < step.n_rows; r++) most = std::max(most, step.positions[r]);
+        const auto pages = static_cast<size_t>(most / kBlockTokens + 1);
+        if (scratch_[0].pages.size() >= pages) return;
+        for (ThreadScratch& s : scratch_) s.pages.resize(pages * 2);
+    }
+
+    void run_list(const std::vector<Instruction>& list) {
+        for (size_t n = 0; n < list.size(); n++) {
+            const Instruction& i = list[n];
+            bound_[n] = {&i, &pass_};
+            ops_[n] = {.run = run_bound, .context = &bound_[n], .units = i.units(i, pass_)};
+            if (i.most) ops_[n].most = i.most(i, pass_);
+        }
+        pool_.run({ops_.data(), list.size()});
+    }
+
+    std::shared_ptr<const Plan> plan_;
+    Pool& pool_;
+    std::vector<Instruction> trunk_, tail_;
+    HugeBuffer memory_;
+    std::vector<ThreadScratch> scratch_;
+    Pass pass_;
+    std::vector<Bound> bound_;
+    std::vector<PoolOp> ops_;
+};
+
+// A stretch of panels (or a vector) of one weight: the unit of loading.
+struct LoadJob {
+    const Weight* weight;
+    const Matrix* matrix;
+    uint8_t* to;
+    int first, end;
+};
+
+struct LoadRun {
+    std::vector<LoadJob> jobs;
+    const std::function<bool(size_t)>* done;
+    std::atomic<bool> stopped{false};
+
+    static void run(void* context, int first, int end, int) {
+        auto& self = *static_cast<LoadRun*>(context);
+        for (int j = first; j < end && !self.stopped.load(std::memory_order_relaxed); j++) {
+            const LoadJob& job = self.jobs[static_cast<size_t>(j)];
+            const Weight& w = *job.weight;
+            size_t bytes = w.bytes();
+            if (w.is_vector) {
+                w.def->decode(w.data, reinterpret_cast<float*>(job.to), static_cast<size_t>(w.ne0));
+            } else {
+                pack_panels(*job.matrix, w.data, job.first, job.end, job.to);
+                bytes = bytes * static_cast<size_t>(job.end - job.first) /
+                        static_cast<size_t>(job.matrix->panels);
+            }
+            if (*self.done && !(*self.done)(bytes)) self.stopped.store(true);
+        }
+    }
+};
+
+class CpuBackend : public Backend {
+public:
+    CpuBackend(std::unique_ptr<Pool> pool, const Kernels& kernels)
+        : pool_(std::move(pool)), kernels_(kernels) {}
+
+    std::string description() const override {
+        const int n = pool_->threads();
+        return std::string("cpu ") + kernels_.name + ", " + std::to_string(n) +
+               (n == 1 ? " thread" : " threads");
+    }
+
+    uint64_t memory_available() const override { return read_cpu_info().memory_available; }
+
+    bool supports(const Graph& graph, const Node& node) const override {
+        const CpuOp* op = find_cpu_op(node.op->name);
+        return op && op->supports(graph, node);
+    }
+
+    size_t workspace(const Plan& plan) const override { return plan.arena_floats * sizeof(float); }
+
+    Result<std::unique_ptr<WeightStore>> load(std::span<const Weight> weights,
+                                              const std::function<bool(size_t)>& done) override {
+        auto store = std::make_unique<CpuWeights>();
+        store->matrices.resize(weights.size());
+        store->vectors.resize(weights.size());
+        std::vector<size_t> offsets;
+        size_t total = 0;
+        for (size_t i = 0; i < weights.size(); i++) {
+            const Weight& w = weights[i];
+            offsets.push_back(total);
+            if (!w.is_vector) store->matrices[i] = plan_matrix(w.def->type, w.ne0, w.ne1);
+            total += w.is_vector ? static_cast<size_t>(round_up(w.ne0, 16)) * sizeof(float)
+                                 : matrix_bytes(store->matrices[i]);
+            total = (total + 63) / 64 * 64;
+        }
+        NIB_ASSIGN(store->memory, HugeBuffer::create(total + kMatrixSlack));
+        LoadRun run;
+        run.done = &done;
+        for (size_t i = 0; i < weights.size(); i++) {
+            add_jobs(weights[i], store->memory.data() + offsets[i], i, *store, run);
+        }
+        const PoolOp op{.run = LoadRun::run,
+                        .context = &run,
+                        .units = static_cast<int>(run.jobs.size()),
+                        .most = 1};
+        pool_->run({&op, 1});
+        if (run.stopped) return Error{Status::Cancelled, "loading was given up"};
+        return std::unique_ptr<WeightStore>(std::move(store));
+    }
+
+    Result<std::unique_ptr<KvMemory>> make_kv(const KvGroupSpec& group, int32_t n_blocks) override {
+        return CpuKv::create(group, n_blocks);
+    }
+
+    Result<std::unique_ptr<Executor>> prepare(std::shared_ptr<const Plan> plan,
+                                              const WeightStore& weights,
+                                              std::span<const KvGroupSpec> kv) override {
+        return CpuExecutor::create(std::move(plan), *pool_, kernels_,
+                                   static_cast<const CpuWeights&>(weights), kv);
+    }
+
+private:
+    static void add_jobs(const Weight& w, uint8_t* to, size_t index, CpuWeights& store, LoadRun& run) {
+        if (w.is_vector) {
+            store.vectors[index] = reinterpret_cast<const float*>(to);
+            run.jobs.push_back({&w, nullptr, to, 0, 0});
+            return;
+        }
+        Matrix& m = store.matrices[index];
+        m.data = to;
+        const int step = static_cast<int>(std::max<size_t>(1, (size_t(1) << 20) / m.panel_bytes));
+        for (int p = 0; p < m.panels; p += step) {
+            run.jobs.push_back({&w, &m, to, p, std::min(m.panels, p + step)});
+        }
+    }
+
+    std::unique_ptr<Pool> pool_;
+    const Kernels& kernels_;
+};
+
+std::string usable_names() {
+    int count = 0;
+    const Kernels* const* levels = usable_kernels(&count);
+    std::string names;
+    for (int i = 0; i < count; i++) names += (i ? ", " : "") + std::string(levels[i]->name);
+    return names;
+}
+
+Result<std::unique_ptr<Backend>> create(const BackendOptions& options) {
+    const Kernels* kernels = find_kernels(options.cpu_level.c_str());
+    if (!kernels) {
+        return Error{Status::BadRequest, "CPU level '" + options.cpu_level +
+                                             "' is unknown or this CPU lacks it (usable: " +
+                                             usable_names() + ")"};
+    }
+    const int threads = options.threads > 0 ? options.threads : read_cpu_info().default_threads;
+    return std::unique_ptr<Backend>(new CpuBackend(Pool::create(threads), *kernels));
+}
+
+}  // namespace
+}  // namespace nib::cpu
+
+namespace nib {
+extern const BackendDef backend_cpu = {.name = "cpu", .create = cpu::create};
+}  // namespace nib

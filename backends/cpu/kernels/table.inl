@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// The table of one level, from everything above.
+#pragma once
+#include "backends/cpu/kernels/attention.inl"
+#include "backends/cpu/kernels/elementwise.inl"
+#include "backends/cpu/kernels/matmul_float.inl"
+#include "backends/cpu/kernels/matmul_int8.inl"
+#include "backends/cpu/kernels/norm.inl"
+#include "backends/cpu/kernels/quantize.inl"
+#include "backends/cpu/kernels/rope.inl"
+
+namespace nib::cpu {
+namespace {
+
+constexpr Kernels make_table(const char* name) {
+    return {
+        .name = name,
+        .quantize = quantize,
+        .matmul_int8 = matmul_int8,
+        .matmul_float = matmul_float,
+        .rms_norm = rms_norm,
+        .layer_norm = layer_norm,
+        .add = add_values,
+        .mul = mul_values,
+        .scale = scale_values,
+        .silu = silu,
+        .gelu_tanh = gelu_tanh,
+        .softcap = softcap,
+        .rope = rope,
+        .kv_store = kv_store,
+        .attention = attention,
+        .max_abs = max_abs,
+    };
+}
+
+}  // namespace
+}  // namespace nib::cpu

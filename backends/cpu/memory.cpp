@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Huge-page memory over mmap: a mapping 2 MiB larger than needed, cut to an aligned one.
+#include "backends/cpu/memory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace nib::cpu {
+namespace {
+
+size_t page_bytes() {
+    static const auto bytes = size_t(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
+
+size_t round_up_to(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+Error out_of_memory(size_t bytes, const char* why) {
+    return {Status::OutOfMemory,
+            "memory: cannot map " + std::to_string(bytes) + " bytes (" + why + ")"};
+}
+
+}  // namespace
+
+Result<HugeBuffer> HugeBuffer::create(size_t bytes) {
+    if (bytes == 0) return HugeBuffer();
+    if (bytes > SIZE_MAX / 2) return out_of_memory(bytes, "more than the address space");
+    // Small buffers keep to small pages: a huge one would be mostly empty.
+    const size_t unit = bytes < kHugePageBytes ? page_bytes() : kHugePageBytes;
+    const size_t mapped = round_up_to(bytes, unit);
+    const size_t whole = mapped + kHugePageBytes;
+    void* at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return out_of_memory(bytes, std::strerror(errno));
+    auto* start = static_cast<uint8_t*>(at);
+    const size_t skip = size_t(-reinterpret_cast<uintptr_t>(start)) % kHugePageBytes;
+    uint8_t* data = start + skip;
+    if (skip != 0) munmap(start, skip);
+    const size_t rest = whole - skip - mapped;
+    if (rest != 0) munmap(data + mapped, rest);
+    if (unit == kHugePageBytes) madvise(data, mapped, MADV_HUGEPAGE);
+    return HugeBuffer(data, bytes, mapped);
+}
+
+HugeBuffer::~HugeBuffer() {
+    if (data_ != nullptr) munmap(data_, mapped_);
+}
+
+HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      mapped_(std::exchange(other.mapped_, 0)) {}
+
+HugeBuffer& HugeBuffer::operator=(HugeBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
+    return *this;
+}
+
+void HugeBuffer::release(size_t first, size_t count) {
+    if (first >= bytes_) return;
+    const size_t end = first + std::min(count, bytes_ - first);
+    // The tail of the last page belongs to nobody else.
+    const size_t stop = end == bytes_ ? mapped_ : end / page_bytes() * page_bytes();
+    const size_t start = round_up_to(first, page_bytes());
+    if (start < stop) madvise(data_ + start, stop - start, MADV_DONTNEED);
+}
+
+}  // namespace nib::cpu

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// matmul: quantized weights take int8 activations, so the input is quantized first (once for all matmuls
+// that follow each other on the same input: q, k, v; gate, up). A unit is one panel of 16 rows.
+#include <algorithm>
+
+#include "backends/cpu/op.h"
+
+namespace nib::cpu {
+namespace {
+
+int tiles(const Instruction&, const Pass& p) { return (p.n + kTile - 1) / kTile; }
+
+void quantize(const Instruction& i, const Pass& p, int first, int end, int) {
+    A8 a = A8::make(p.a8, p.n, i.matrix->k_padded);
+    p.kernels->quantize(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k, first * kTile,
+                        std::min(end * kTile, p.n), a);
+}
+
+int panels(const Instruction& i, const Pass&) { return i.matrix->panels; }
+
+// About 20 us: a thread that loses its core holds others up for one claim at most, and claiming costs
+// nothing beside it. Bytes at 25 GB/s and 100 GMAC/s are rough rates of one core.
+int panels_of_a_claim(const Instruction& i, const Pass& p) {
+    const double us = static_cast<double>(i.matrix->panel_bytes) / 25e3 +
+                      16.0 * i.matrix->k_padded * p.n / 100e3;
+    return static_cast<int>(std::clamp(20 / us, 1.0, 65535.0));
+}
+
+void multiply_int8(const Instruction& i, const Pass& p, int first, int end, int) {
+    const A8 a = A8::make(p.a8, p.n, i.matrix->k_padded);
+    p.kernels->matmul_int8(*i.matrix, first, end, a, i.vector, i.has_y ? i.y.row(p, 0) : nullptr,
+                           i.out.row(p, 0), static_cast<size_t>(i.out.stride));
+}
+
+void multiply_float(const Instruction& i, const Pass& p, int first, int end, int thread) {
+    p.kernels->matmul_float(*i.matrix, first, end, i.x.row(p, 0), static_cast<size_t>(i.x.stride), p.n,
+                            i.vector, i.has_y ? i.y.row(p, 0) : nullptr, i.out.row(p, 0),
+                            static_cast<size_t>(i.out.stride), p.scratch[thread].bytes);
+}
+
+// The residual is read with the strides of the result.
+bool supports(const Graph& graph, const Node& node) {
+    return node.inputs.size() < 2 || graph.node(node.inputs[1]).shape.width() == node.shape.width();
+}
+
+void lower(Lowering& l, int32_t index) {
+    const Node& node = l.node(index);
+    Instruction i = l.make(index, "matmul");
+    i.vector = node.weights.size() > 1 ? l.vector(node.weights[1]) : nullptr;
+    i.most = panels_of_a_claim;
+    i.units = panels;
+    i.run = multiply_float;
+    if (i.matrix->int8_activations()) {
+        const int32_t input = node.inputs[0].node;
+        if (l.quantized != input || l.quantized_k != i.matrix->k_padded) {
+            Instruction q = i;
+            q.name = "quantize";
+            q.units = tiles;
+            q.most = nullptr;
+            q.run = quantize;
+            l.push(q);
+            l.quantized = input;
+            l.quantized_k = i.matrix->k_padded;
+            l.need_a8(A8::bytes(l.max_rows(node.shape), i.matrix->k_padded));
+        }
+        i.run = multiply_int8;
+    } else {
+        l.need_scratch(matmul_float_scratch(*i.matrix));
+    }
+    l.push(i);
+}
+
+}  // namespace
+
+extern const CpuOp cpu_op_matmul = {.name = "matmul", .supports = supports, .lower = lower};
+
+}  // namespace nib::cpu

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// softcap: one row is a unit.
+#include "backends/cpu/op.h"
+
+namespace nib::cpu {
+namespace {
+
+void run(const Instruction& i, const Pass& p, int first, int end, int) {
+    for (int r = first; r < end; r++) {
+        p.kernels->softcap(i.x.row(p, r), i.params.factor, i.out.row(p, r), static_cast<size_t>(i.out.width()));
+    }
+}
+
+void lower(Lowering& l, int32_t node) {
+    Instruction i = l.make(node, "softcap");
+    i.units = unit_per_row;
+    i.run = run;
+    l.push(i);
+}
+
+}  // namespace
+
+extern const CpuOp cpu_op_softcap = {.name = "softcap", .supports = always, .lower = lower};
+
+}  // namespace nib::cpu
