@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers.h"
+
+namespace nib {
+namespace {
+
+Tensor project(Graph& g, const Weight* w, const Weight* bias, Tensor h, bool biases) {
+    const Tensor y = g.matmul(w, h);
+    return biases && bias ? g.add_bias(y, bias) : y;
+}
+
+}  // namespace
+
+Tensor self_attention(Graph& g, const ModelConfig& c, const LayerWeights& w, Tensor h, int32_t layer,
+                      const QkvOptions& options) {
+    Tensor q = project(g, w.wq, w.bq, h, options.biases);  // [head_dim * n_heads]
+    Tensor k = project(g, w.wk, w.bk, h, options.biases);  // [head_dim * n_kv_heads]
+    Tensor v = project(g, w.wv, w.bv, h, options.biases);  // [head_dim * n_kv_heads]
+    q = g.heads(q, c.head_dim);                            // [head_dim, n_heads]
+    k = g.heads(k, c.head_dim);                            // [head_dim, n_kv_heads]
+    if (options.norms) {
+        q = g.rms_norm(q, w.q_norm, c.rms_eps);
+        k = g.rms_norm(k, w.k_norm, c.rms_eps);
+    }
+    q = g.rope(q, c.rope_of(layer));
+    k = g.rope(k, c.rope_of(layer));
+    return g.attention(q, k, v, c.attention(layer));
+}
+
+Tensor gated_ffn(Graph& g, const LayerWeights& w, Tensor h, Activation act) {
+    const Tensor gate = g.matmul(w.w_gate, h);
+    const Tensor up = g.matmul(w.w_up, h);
+    return g.matmul(w.w_down, act == Activation::Silu ? g.silu_mul(gate, up) : g.gelu_mul(gate, up));
+}
+
+void finish_with_head(Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x) {
+    x = g.rms_norm(g.select_outputs(x), w.output_norm, c.rms_eps);
+    Tensor logits = g.matmul(w.head(), x);  // [n_vocab]
+    if (c.final_softcap > 0) logits = g.softcap(logits, c.final_softcap);
+    g.output(logits);
+}
+
+}  // namespace nib

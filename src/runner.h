@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// A model on a backend, ready to run steps: weights in the device's layout, the plan, the KV cache. The engine
+// decides what a step holds; the runner runs it.
+// Threads: one at a time.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ggml-like/backend.h"
+#include "src/kv/kv_cache.h"
+#include "src/model.h"
+
+namespace nib {
+
+struct RunnerOptions {
+    std::string backend = "cpu";
+    BackendOptions backend_options;
+    int32_t context = 0;      // tokens of a sequence; 0: as trained, bounded by memory
+    int32_t max_rows = 512;   // rows of a step
+    int32_t max_sequences = 1;
+    bool fuse = true;
+    std::function<bool(double)> progress;  // share of the weights that are loaded; false: give up
+};
+
+// What one sequence adds to a step: the tokens that follow what it holds already.
+struct StepPart {
+    int32_t sequence = 0;
+    std::span<const int32_t> tokens;
+    bool all_logits = false;  // of every token; else of the last one if want_logits
+    bool want_logits = true;
+};
+
+class Runner {
+public:
+    // The file must stay until create() returns; afterwards it is not needed.
+    // Errors: Unsupported (an op that the backend lacks), OutOfMemory, BadRequest, Cancelled, BadFile.
+    static Result<std::unique_ptr<Runner>> create(const GgufFile& file, std::unique_ptr<Model> model,
+                                                  const RunnerOptions& options);
+
+    // Runs the parts as one step and makes their sequences longer. on_logits(part, index of the token in its
+    // part, logits [n_vocab]) is called in order. Errors: OutOfMemory, TooLong: nothing was done.
+    using OnLogits = std::function<void(size_t part, int32_t index, std::span<const float> logits)>;
+    Result<void> step(std::span<const StepPart> parts, const OnLogits& on_logits);
+
+    const Model& model() const { return *model_; }
+    KvCache& kv() { return *kv_; }
+    int32_t context() const { return context_; }
+    int32_t max_rows() const { return plan_->max_rows; }
+    const Plan& plan() const { return *plan_; }
+    Backend& backend() { return *backend_; }
+    uint64_t weight_bytes() const { return weights_->bytes(); }
+    uint64_t workspace_bytes() const { return executor_->workspace_bytes(); }
+
+private:
+    Runner() = default;
+    Result<void> load(const GgufFile& file, const RunnerOptions& options);
+    Result<void> prepare(const RunnerOptions& options);
+    void add_rows(size_t part, const StepPart& p);
+
+    std::unique_ptr<Model> model_;
+    std::unique_ptr<Backend> backend_;
+    std::unique_ptr<WeightStore> weights_;
+    std::shared_ptr<const Plan> plan_;
+    std::unique_ptr<KvCache> kv_;
+    std::unique_ptr<Executor> executor_;
+    int32_t context_ = 0;
+
+    // The rows of the step that is being put together; reused.
+    std::vector<int32_t> tokens_, sequences_, outputs_;
+    std::vector<int64_t> positions_;
+    std::vector<std::pair<size_t, int32_t>> wanted_;  // (part, index) of each output
+    StepInputs inputs_;
+};
+
+}  // namespace nib
