@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT
+#include "src/cli/chat_session.h"
+
+#include "src/chat/messages.h"
+#include "src/cli/model.h"
+#include "src/cli/output.h"
+#include "src/option_values.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace nib {
+namespace {
+
+constexpr int kSaveVersion = 1;
+constexpr size_t kNameMax = 64;
+// A new stream of random numbers for each regenerated answer; odd, so that it visits every seed.
+constexpr uint64_t kSeedStep = 0x9E3779B97F4A7C15;
+
+// "template, line 3, column 5: reason" becomes "reason at column 5 (line 3)".
+std::string place_last(const std::string& message) {
+    constexpr std::string_view kLine = "line ", kColumn = ", column ";
+    const size_t line = message.find(kLine), column = message.find(kColumn);
+    const size_t colon = message.find(": ", column == std::string::npos ? 0 : column);
+    if (line == std::string::npos || column == std::string::npos || colon == std::string::npos ||
+        line > column) {
+        return message;
+    }
+    const size_t number = column + kColumn.size();
+    return message.substr(colon + 2) + " at column " + message.substr(number, colon - number) +
+           " (" + message.substr(line, column - line) + ")";
+}
+
+// Whatever is wrong with a template is wrong with an input file: exit 2.
+Error template_error(const Error& error) {
+    return {Status::BadFile, "chat template: " + place_last(error.message)};
+}
+
+std::string mark_text(const Tokenizer& tokenizer, Token token) {
+    return token == kNoToken ? std::string() : std::string(tokenizer.raw_text(token));
+}
+
+// The prompt cut where data begins and ends; only the template's own marks become control tokens.
+std::vector<TextSegment> segments_of(const Rendered& rendered) {
+    std::vector<TextSegment> segments;
+    const std::string_view text = rendered.text;
+    size_t at = 0;
+    const auto add = [&](size_t end, bool trusted) {
+        if (end > at) segments.push_back({text.substr(at, end - at), trusted});
+        at = end;
+    };
+    for (const Rendered::Range& range : rendered.data) {
+        add(range.begin, true);
+        add(range.end, false);
+    }
+    add(text.size(), true);
+    return segments;
+}
+
+Result<void> check_saved(const Json& saved, const std::string& path) {
+    const auto bad = [&](const std::string& what) {
+        return Error{Status::BadFile, path + ": " + what};
+    };
+    if (!saved.is_object() || !saved.contains("version") || saved["version"] != kSaveVersion) {
+        return bad("expected a saved chat of version " + std::to_string(kSaveVersion));
+    }
+    if (!saved.contains("messages") || !saved["messages"].is_array()) {
+        return bad("messages: expected an array");
+    }
+    for (const Json& message : saved["messages"]) {
+        if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
+            !message.contains("content") || !message["content"].is_string()) {
+            return bad("messages: expected objects with role and content");
+        }
+    }
+    return {};
+}
+
+Result<void> write_and_sync(const std::string& path, std::string_view text) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return Error{Status::Io, path + ": " + std::strerror(errno)};
+    int problem = 0;
+    while (!text.empty() && problem == 0) {
+        const ssize_t n = write(fd, text.data(), text.size());
+        if (n >= 0) {
+            text.remove_prefix(static_cast<size_t>(n));
+        } else if (errno != EINTR) {
+            problem = errno;
+        }
+    }
+    if (problem == 0 && fsync(fd) != 0) problem = errno;
+    if (close(fd) != 0 && problem == 0) problem = errno;
+    if (problem == 0) return {};
+    unlink(path.c_str());
+    return Error{Status::Io, path + ": " + std::strerror(problem)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ChatSession>> ChatSession::create(const Options& options, Engine& engine) {
+    std::unique_ptr<ChatSession> session(new ChatSession(options, engine));
+    NIB_TRY(session->load_template());
+    std::string system = options.system_prompt;
+    if (!options.system_prompt_file.empty()) {
+        if (!system.empty()) {
+            return Error{Status::BadRequest,
+                         "expected one of --system-prompt and --system-prompt-file, got both"};
+        }
+        NIB_ASSIGN(system, read_input(options.system_prompt_file));
+    }
+    if (options.escape) system = unescape(system);
+    if (!system.empty()) session->set_system(system);
+    if (!options.chat_template_kwargs.empty()) {
+        auto kwargs = parse_json(options.chat_template_kwargs);
+        if (!kwargs) {
+            return Error{Status::BadRequest, "--chat-template-kwargs: " + kwargs.error().message};
+        }
+        if (!kwargs->is_object()) {
+            return Error{Status::BadRequest,
+                         "--chat-template-kwargs: expected a JSON object, got " +
+                             std::string(kwargs->type_name())};
+        }
+        session->kwargs_ = std::move(kwargs).value();
+    }
+    return session;
+}
+
+Result<void> ChatSession::load_template() {
+    std::string source = engine_.model().chat_template;
+    template_from_ = "the model's own";
+    if (!options_.chat_template_file.empty()) {
+        auto file = read_input(options_.chat_template_file);
+        if (!file) return template_error(file.error());
+        source = std::move(file).value();
+        template_from_ = options_.chat_template_file;
+        if (source.empty()) {
+            return Error{Status::BadFile,
+                         "chat template: " + template_from_ + " is empty (line 1)"};
+        }
+    } else if (!options_.chat_template.empty()) {
+        source = builtin_template(options_.chat_template);
+        template_from_ = options_.chat_template;
+        if (source.empty()) {
+            return Error{Status::BadRequest,
+                         "--chat-template: expected the name of a built-in "
+                         "template (chatml), got " +
+                             shown(options_.chat_template)};
+        }
+    }
+    if (source.empty()) {
+        return Error{Status::BadRequest, "chat template: the model " + engine_.model().path +
+                                             " has none; give --chat-template chatml or "
+                                             "--chat-template-file FILE, or use nib run"};
+    }
+    auto parsed = ChatTemplate::parse(source);
+    if (!parsed) return template_error(parsed.error());
+    template_ = std::move(parsed).value();
+    return {};
+}
+
+Result<std::vector<Token>> ChatSession::render_prompt() const {
+    const Tokenizer& tokenizer = *engine_.tokenizer();
+    ChatRequest request;
+    request.messages = messages_;
+    request.add_generation_prompt = true;
+    request.kwargs = kwargs_;
+    request.bos_token = mark_text(tokenizer, tokenizer.bos());
+    request.eos_token = mark_text(tokenizer, tokenizer.eos());
+    const auto rendered = render_chat(*template_, request, std::time(nullptr));
+    if (!rendered) return template_error(rendered.error());
+    return tokenizer.encode_segments(segments_of(rendered.value()), true);
+}
+
+Result<Completion> ChatSession::answer(const std::function<bool(std::string_view)>& on_text) {
+    Request request = base_request(options_, engine_);
+    NIB_ASSIGN(request.prompt, render_prompt());
+    if (request.prompt.empty()) {
+        return Error{Status::BadFile, "chat template: expected at least one token, got none"};
+    }
+    request.on_text = on_text;
+    auto completion = engine_.generate(request);
+    if (!completion) return completion;
+    messages_.push_back({{"role", "assistant"}, {"content", completion->text}});
+    return completion;
+}
+
+Result<Completion> ChatSession::ask(std::string_view message,
+                                    const std::function<bool(std::string_view)>& on_text) {
+    messages_.push_back({{"role", "user"}, {"content", std::string(message)}});
+    auto completion = answer(on_text);
+    if (!completion) messages_.erase(messages_.size() - 1);
+    return completion;
+}
+
+Result<Completion> ChatSession::regenerate(const std::function<bool(std::string_view)>& on_text) {
+    if (messages_.empty() || messages_.back()["role"] != "assistant") {
+        return Error{Status::BadRequest, "there is no answer to generate again"};
+    }
+    const Json kept = messages_.back();
+    messages_.erase(messages_.size() - 1);
+    options_.sampling.seed += kSeedStep;
+    auto completion = answer(on_text);
+    if (!completion) messages_.push_back(kept);
+    return completion;
+}
+
+bool ChatSession::undo() {
+    size_t last = messages_.size();
+    while (last > 0 && messages_[last - 1]["role"] != "user")
+        --last;
+    if (last == 0) return false;
+    while (messages_.size() >= last)
+        messages_.erase(messages_.size() - 1);
+    return true;
+}
+
+void ChatSession::clear() {
+    Json kept = Json::array();
+    if (!messages_.empty() && messages_[0]["role"] == "system") kept.push_back(messages_[0]);
+    messages_ = std::move(kept);
+    engine_.clear_cache();
+}
+
+void ChatSession::set_system(std::string_view text) {
+    if (!messages_.empty() && messages_[0]["role"] == "system") messages_.erase(0);
+    if (text.empty()) return;
+    Json all = Json::array();
+    all.push_back({{"role", "system"}, {"content", std::string(text)}});
+    for (Json& message : messages_)
+        all.push_back(std::move(message));
+    messages_ = std::move(all);
+}
+
+Result<void> ChatSession::save(const std::string& path) const {
+    const Json saved = {
+        {"version", kSaveVersion}, {"model", engine_.model().name}, {"messages", messages_}};
+    const std::string aside = path + ".new";
+    NIB_TRY(write_and_sync(aside, dump_json(saved, 2) + "\n"));
+    if (rename(aside.c_str(), path.c_str()) != 0) {
+        const int problem = errno;
+        unlink(aside.c_str());
+        return Error{Status::Io, path + ": " + std::strerror(problem)};
+    }
+    return {};
+}
+
+Result<void> ChatSession::load(const std::string& path) {
+    NIB_ASSIGN(const std::string text, read_input(path));
+    auto saved = parse_json(text);
+    if (!saved) return Error{Status::BadFile, path + ": " + saved.error().message};
+    NIB_TRY(check_saved(saved.value(), path));
+    messages_ = saved.value()["messages"];
+    return {};
+}
+
+std::string state_folder() {
+    const char* state = std::getenv("XDG_STATE_HOME");
+    const char* home = std::getenv("HOME");
+    std::string base;
+    if (state && state[0] == '/') {
+        base = state;
+    } else if (home && home[0] == '/') {
+        base = std::string(home) + "/.local/state";
+    } else {
+        return {};
+    }
+    const std::string folder = base + "/nib";
+    std::error_code error;
+    std::filesystem::create_directories(base, error);
+    if (error) return {};
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return {};
+    chmod(folder.c_str(), 0700);
+    return folder;
+}
+
+Result<std::string> saved_chat_path(std::string_view name) {
+    constexpr std::string_view kAllowed =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    if (name.empty() || name.size() > kNameMax || name[0] == '.' ||
+        name.find_first_not_of(kAllowed) != std::string_view::npos) {
+        return Error{
+            Status::BadRequest,
+            "expected a name of up to 64 letters, digits, dots and dashes, got " + shown(name)};
+    }
+    const std::string folder = state_folder();
+    if (folder.empty()) return Error{Status::Io, "the state folder cannot be made"};
+    const std::string chats = folder + "/chats";
+    if (mkdir(chats.c_str(), 0700) != 0 && errno != EEXIST) {
+        return Error{Status::Io, chats + ": " + std::strerror(errno)};
+    }
+    return chats + "/" + std::string(name) + ".json";
+}
+
+}  // namespace nib
