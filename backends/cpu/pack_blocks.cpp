@@ -32,18 +32,22 @@ void copy_half(uint8_t* dst, const uint8_t* src) {
     std::memcpy(dst, src, 2);
 }
 
-// Exchanges the bits whose index has bit a set and bit b clear with those where it is the other
-// way.
-template <int a, int b>
-uint32_t swap_index_bits(uint32_t x) {
-    static_assert(a > b);
-    constexpr int shift = (1 << a) - (1 << b);
+// Bits whose index has bit b set and bit a clear.
+constexpr uint32_t index_mask(int a, int b) {
     uint32_t mask = 0;
     for (int i = 0; i < 32; i++) {
         if ((i >> b & 1) != 0 && (i >> a & 1) == 0) mask |= 1u << i;
     }
-    const uint32_t moved = ((x >> shift) ^ x) & mask;
-    return x ^ moved ^ (moved << shift);
+    return mask;
+}
+// Exchanges the bits whose index has bit a set and bit b clear with those where it is the other way.
+template <int a, int b>
+uint32_t swap_index_bits(uint32_t x) {
+    static_assert(a > b);
+    constexpr int kShift = (1 << a) - (1 << b);
+    constexpr uint32_t kMask = index_mask(a, b);
+    const uint32_t moved = ((x >> kShift) ^ x) & kMask;
+    return x ^ moved ^ (moved << kShift);
 }
 // Bit 4i + j (the fifth bit of k = 4i + j in the file) to bit i of byte j, and back.
 uint32_t spread_bits(uint32_t x) {

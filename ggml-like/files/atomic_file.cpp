@@ -75,19 +75,26 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path) 
 }
 
 Result<void> AtomicFile::open_hidden() {
-    for (;;) {
+    constexpr int kAttempts = 100;
+    for (int i = 0; i < kAttempts; i++) {
         hidden_ = join({folder_, "/", kHiddenPrefix, "XXXXXX"});
         fd_ = mkostemp(hidden_.data(), O_CLOEXEC);  // mode 0600
         if (fd_ < 0) {
             hidden_.clear();
             return failed("create");
         }
-        // Another writer may have taken it for a stale one before it was locked.
+        // Another writer may have taken it for a stale one before it was locked. File systems
+        // without locks are fine: nobody can lock it there to remove it.
         struct stat info {};
-        if (flock(fd_, LOCK_EX | LOCK_NB) == 0 && fstat(fd_, &info) == 0 && info.st_nlink > 0)
-            return {};
+        const bool taken = flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!taken && fstat(fd_, &info) == 0 && info.st_nlink > 0) return {};
+        unlink(hidden_.c_str());
         close(fd_);
+        fd_ = -1;
     }
+    hidden_.clear();
+    errno = EBUSY;
+    return failed("create");
 }
 
 AtomicFile::~AtomicFile() {

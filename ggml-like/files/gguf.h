@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// GGUF v3 files. The reader checks every count, length, offset and type against the bytes that the
-// file really has before it allocates or follows anything; an error names file, field and value.
-// Split files (name-00001-of-0000N.gguf) open as one. Tensor data stays in the mapping of the file.
+// GGUF files, version 3 (and 2, which is laid out alike). The reader checks every count, length,
+// offset and type against the bytes that the file really has before it allocates or follows
+// anything; an error names file, field and value. Split files (name-00001-of-0000N.gguf) open as
+// one. Tensor data stays in the mapping of the file.
 //
 // Threads: a GgufFile is immutable after open(); any thread may read it.
 #pragma once
@@ -74,7 +75,8 @@ class MappedFile;
 
 class GgufFile {
   public:
-    // Errors: BadFile (what the file says is wrong), Io (the system refuses).
+    // Errors: BadFile (what the file says is wrong, or the path leads to no readable regular file),
+    // Io (the system refuses).
     static Result<std::shared_ptr<GgufFile>> open(const std::string& path,
                                                   GgufOpenOptions options = {});
 
@@ -106,8 +108,8 @@ class GgufFile {
     // An error about this file: "PATH: MESSAGE".
     Error bad(std::string message) const;
 
-    // True once the mapped file has shrunk under us: what was read since is zeros and must not be
-    // used.
+    // True once a mapped file is not what it was at open(): another size or modification time, or
+    // a read of it failed. What was read since may be zeros and must not be used.
     bool changed() const;
     // Gives the pages of the tensor data back to the system (they are read again when touched).
     void drop_pages(const void* data, uint64_t bytes) const;
@@ -129,6 +131,7 @@ class GgufFile {
 
 // Writes a GGUF v3 file beside its final name, then fsync and rename: the final name holds the old
 // file or the whole new one. Add metadata and tensor headers first, then data in the same order.
+// A wrong add_ call (a duplicate, a bad shape) is reported by the next write_data() or finish().
 class GgufWriter {
   public:
     static Result<std::unique_ptr<GgufWriter>> create(const std::string& path,
@@ -144,7 +147,9 @@ class GgufWriter {
     void add_strings(std::string_view key, std::span<const std::string> values);
     void add_i32s(std::string_view key, std::span<const int32_t> values);
     void add_f32s(std::string_view key, std::span<const float> values);
-    void add_copy(std::string_view key, const GgufValue& value);  // as another file has it
+    void add_copy(
+        std::string_view key,
+        const GgufValue& value);  // as another file has it; its general.alignment is left out
     void add_tensor(std::string_view name, Type type, std::span<const uint64_t> ne);
     // The bytes of the next tensor in the order of add_tensor(), all of them or a piece.
     Result<void> write_data(const void* bytes, size_t n);

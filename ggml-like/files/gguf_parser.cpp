@@ -9,7 +9,6 @@
 namespace nib {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 24;
 constexpr uint64_t kEntryBytesMin = 8 + 1 + 4 + 1;  // length, key, type, value
 constexpr uint64_t kTensorBytesMin =
     8 + 1 + 4 + 8 + 4 + 8;  // length, name, n_dims, ne, type, offset
@@ -293,6 +292,10 @@ Result<void> GgufShardParser::read_strings(std::string_view key, GgufValue& valu
             join({"key ", quoted(key), ": ", std::to_string(value.count),
                   " strings exceed the file (", std::to_string(reader_.left()), " bytes left)"}));
     }
+    if (value.count > GgufLimits::kStrings) {
+        return bad(join({"key ", quoted(key), ": ", std::to_string(value.count),
+                         " strings: must be at most ", std::to_string(GgufLimits::kStrings)}));
+    }
     value.strings.reserve(value.count);
     for (uint64_t i = 0; i < value.count; i++) {
         std::string_view text;
@@ -405,7 +408,7 @@ Result<void> GgufShardParser::measure(GgufTensor& tensor, uint32_t type) {
     }
     const std::optional<uint64_t> bytes =
         checked_mul(tensor.elements() / tensor.def->block_elems, tensor.def->block_bytes);
-    if (!bytes) {
+    if (!bytes || *bytes > INT64_MAX) {
         return bad(join({tensor_text(tensor), ": size of ", shape_text(tensor), " ",
                          tensor.def->name, " overflows"}));
     }

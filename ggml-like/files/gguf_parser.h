@@ -16,6 +16,7 @@ namespace nib {
 struct GgufLimits {
     static constexpr uint64_t kEntries = 1'000'000;
     static constexpr uint64_t kTensors = 1'000'000;
+    static constexpr uint64_t kStrings = uint64_t{1} << 24;  // of one array
     static constexpr uint64_t kKeyBytes = 65'535;
     static constexpr uint64_t kNameBytes = 63;
     static constexpr uint64_t kAlignmentMin = 8;

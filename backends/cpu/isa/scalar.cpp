@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernels built for Plain x86-64. Everything but the table has internal linkage, and no
+// The kernels built for plain x86-64. Everything but the table has internal linkage, and no
 // template of the standard library is used: a shared (weak) symbol built here could be taken by
 // code for other machines.
 #include "backends/cpu/simd/scalar.h"

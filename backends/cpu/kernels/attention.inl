@@ -127,35 +127,46 @@ void value_page(const AttentionRow& r,
         value_blocks<G, 1>(r, s, v, head, block, lo, hi);
 }
 
-// Scores of tokens lo .. hi of one head become weights; the others of their tiles become zero.
-void softmax_page(const AttentionRow& r, const AttentionState& s, int head, int lo, int hi) {
+// Scaled scores of a tile; -inf for tokens outside lo .. hi.
+NIB_INLINE VecF seen_scores(const AttentionRow& r, const float* p, int tile, int lo, int hi) {
     static const float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    float* p = s.p + size_t(head) * kPageTokens;
-    const int first = lo / 16, end = (hi + 15) / 16;
-    VecF score[4], largest = set1(kMinusInfinity);
-    for (int t = 0; t < 4; t++) {
-        score[t] = set1(kMinusInfinity);
-        if (t < first || t >= end) continue;
-        VecF x = mul(load(p + t * 16), set1(r.scale));
-        if (r.softcap > 0.0f) x = softcap_of(x, set1(r.softcap));
-        const VecF token = add(load(kLane), set1(static_cast<float>(t * 16)));
-        x = select_less(token, set1(static_cast<float>(lo)), set1(kMinusInfinity), x);
-        score[t] = select_less(token, set1(static_cast<float>(hi)), x, set1(kMinusInfinity));
-        largest = max(largest, score[t]);
+    if (hi <= tile * 16 || lo >= tile * 16 + 16) return set1(kMinusInfinity);
+    VecF x = mul(load(p + tile * 16), set1(r.scale));
+    if (r.softcap > 0.0f) x = softcap_of(x, set1(r.softcap));
+    if (lo <= tile * 16 && hi >= tile * 16 + 16) return x;
+    const VecF token = add(load(kLane), set1(static_cast<float>(tile * 16)));
+    x = select_less(token, set1(static_cast<float>(lo)), set1(kMinusInfinity), x);
+    return select_less(token, set1(static_cast<float>(hi)), x, set1(kMinusInfinity));
+}
+// Scores of tokens lo .. hi of G heads become weights; the others of their tiles become zero. The heads are
+// independent chains, so that one fills the waiting of another.
+template <int G>
+NIB_INLINE void softmax_page(const AttentionRow& r, const AttentionState& s, int head, int lo,
+                             int hi) {
+    VecF score[G][4];
+    float now[G];
+    NIB_UNROLL for (int g = 0; g < G; g++) {
+        const float* p = s.p + size_t(head + g) * kPageTokens;
+        for (int t = 0; t < 4; t++) score[g][t] = seen_scores(r, p, t, lo, hi);
+        const float most = reduce_max(
+            max(max(score[g][0], score[g][1]), max(score[g][2], score[g][3])));
+        const float before = s.m[head + g];
+        now[g] = before > most ? before : most;
     }
-    const float before = s.m[head], page_most = reduce_max(largest);
-    const float now = before > page_most ? before : page_most;
-    for (int t = 0; t < 4; t++) {
-        // exp(-inf) is exactly zero, so tokens that are not seen add nothing.
-        score[t] = exp_of(sub(score[t], set1(now)));
-        store(p + t * 16, score[t]);
+    NIB_UNROLL for (int g = 0; g < G; g++) {
+        float* p = s.p + size_t(head + g) * kPageTokens;
+        NIB_UNROLL for (int t = 0; t < 4; t++) {
+            // exp(-inf) is exactly zero, so tokens that are not seen add nothing.
+            score[g][t] = exp_of(sub(score[g][t], set1(now[g])));
+            store(p + t * 16, score[g][t]);
+        }
+        const float factor = first_lane(exp_of(set1(s.m[head + g] - now[g])));
+        const float sum =
+            reduce_add(add(add(score[g][0], score[g][1]), add(score[g][2], score[g][3])));
+        s.m[head + g] = now[g];
+        s.factor[head + g] = factor;
+        s.l[head + g] = __builtin_fmaf(s.l[head + g], factor, sum);
     }
-    float factor[16];
-    store(factor, exp_of(set1(before - now)));
-    const float sum = reduce_add(add(add(score[0], score[1]), add(score[2], score[3])));
-    s.m[head] = now;
-    s.factor[head] = factor[0];
-    s.l[head] = __builtin_fmaf(s.l[head], factor[0], sum);
 }
 
 template <int G>
@@ -166,8 +177,7 @@ NIB_INLINE void page_heads(const AttentionRow& r,
                            int lo,
                            int hi) {
     score_page<G>(r, page, head, lo, hi, s.p);
-    for (int g = 0; g < G; g++)
-        softmax_page(r, s, head + g, lo, hi);
+    softmax_page<G>(r, s, head, lo, hi);
     value_page<G>(r, s, page, head, lo, hi);
 }
 // Heads of a group share the reads of the page, up to four at a time.
@@ -200,9 +210,7 @@ void merge_chunk(const AttentionRow& r, const AttentionState& s) {
         for (int i = 0; i < r.head_dim; i += 16) {
             store(total + i, fma(load(o + i), b, mul(load(total + i), a)));
         }
-        float l[16];
-        store(l, fma(set1(s.l[g]), b, mul(set1(s.total_l[g]), a)));
-        s.total_l[g] = l[0];
+        s.total_l[g] = first_lane(fma(set1(s.l[g]), b, mul(set1(s.total_l[g]), a)));
         s.total_m[g] = now;
     }
 }

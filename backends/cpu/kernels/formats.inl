@@ -5,6 +5,7 @@
 //   kHasMin     a second float step adds m_row * s_token
 //   kScale16    integer scales per 16 k: two integer sums
 //   kWide       bytes above 127 occur (dot4_wide)
+//   kRun        so many vectors' products can be added in 16 bits: kRun * 2 * largest byte * 127 < 32768
 //   unpack      one block of 32 k
 #pragma once
 #include "backends/cpu/panels.h"
@@ -43,7 +44,7 @@ NIB_INLINE void unpack_fifth_bits(const uint8_t* p, Block& w) {
 }
 
 struct FormatQ8_0 {
-    static constexpr int kBytes = kQ8Record / 2, kBiasShift = 7;
+    static constexpr int kBytes = kQ8Record / 2, kBiasShift = 7, kRun = 1;
     static constexpr bool kHasMin = false, kScale16 = false, kWide = true;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* record = panel + (b >> 1) * kQ8Record;
@@ -53,7 +54,7 @@ struct FormatQ8_0 {
     }
 };
 struct FormatQ4_0 {
-    static constexpr int kBytes = kQ40Record / 2, kBiasShift = 3;
+    static constexpr int kBytes = kQ40Record / 2, kBiasShift = 3, kRun = 8;
     static constexpr bool kHasMin = false, kScale16 = false, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* record = panel + (b >> 1) * kQ40Record;
@@ -62,7 +63,7 @@ struct FormatQ4_0 {
     }
 };
 struct FormatQ5_0 {
-    static constexpr int kBytes = kQ50Record / 2, kBiasShift = 4;
+    static constexpr int kBytes = kQ50Record / 2, kBiasShift = 4, kRun = 4;
     static constexpr bool kHasMin = false, kScale16 = false, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* record = panel + (b >> 1) * kQ50Record;
@@ -73,7 +74,7 @@ struct FormatQ5_0 {
     }
 };
 struct FormatQ4_1 {
-    static constexpr int kBytes = kQ41Block, kBiasShift = -1;
+    static constexpr int kBytes = kQ41Block, kBiasShift = -1, kRun = 8;
     static constexpr bool kHasMin = true, kScale16 = false, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* block = panel + b * kQ41Block;
@@ -83,7 +84,7 @@ struct FormatQ4_1 {
     }
 };
 struct FormatQ5_1 {
-    static constexpr int kBytes = kQ51Block, kBiasShift = -1;
+    static constexpr int kBytes = kQ51Block, kBiasShift = -1, kRun = 4;
     static constexpr bool kHasMin = true, kScale16 = false, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* block = panel + b * kQ51Block;
@@ -104,7 +105,7 @@ NIB_INLINE void unpack_scales(const uint8_t* record, int s, Block& w) {
     w.m = mul(load_halves(record + 32), to_float(sub_i32(zero_i32(), min)));
 }
 struct FormatQ4_K {
-    static constexpr int kBytes = kQ4KRecord / 8, kBiasShift = -1;
+    static constexpr int kBytes = kQ4KRecord / 8, kBiasShift = -1, kRun = 8;
     static constexpr bool kHasMin = true, kScale16 = false, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* record = panel + (b >> 3) * kQ4KRecord;
@@ -113,7 +114,7 @@ struct FormatQ4_K {
     }
 };
 struct FormatQ5_K {
-    static constexpr int kBytes = kQ5KRecord / 8, kBiasShift = -1;
+    static constexpr int kBytes = kQ5KRecord / 8, kBiasShift = -1, kRun = 4;
     static constexpr bool kHasMin = true, kScale16 = false, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int, int b, Block& w) {
         const uint8_t* record = panel + (b >> 3) * kQ5KRecord;
@@ -124,7 +125,7 @@ struct FormatQ5_K {
     }
 };
 struct FormatQ6_K {
-    static constexpr int kBytes = kQ6Record / 8, kBiasShift = 5;
+    static constexpr int kBytes = kQ6Record / 8, kBiasShift = 5, kRun = 2;
     static constexpr bool kHasMin = false, kScale16 = true, kWide = false;
     static NIB_INLINE void unpack(const uint8_t* panel, int k, int b, Block& w) {
         const size_t head = (size_t(k / 256) * 32 + 63) & ~size_t(63);

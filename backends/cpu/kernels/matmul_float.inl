@@ -56,37 +56,38 @@ NIB_INLINE void float_tile(const uint8_t* panel,
         }
     }
     NIB_UNROLL for (int p = 0; p < P; p++) {
-        VecF sums[T];
-        NIB_UNROLL for (int t = 0; t < T; t++) sums[t] = acc[p][t];
-        finish(sums, T, index + p, output_of_token(out, token));
+        finish<T>(acc[p], index + p, output_of_token(out, token));
     }
 }
-template <class W>
-void float_panel(
-    const uint8_t* panel, int index, const FloatTokens& in, int token, const Output& out) {
-    for (; token + kFloatTokens <= in.n; token += kFloatTokens) {
-        float_tile<W, 1, kFloatTokens>(panel, 0, index, in, token, out);
+// All tokens from `token` on, in tiles of at most T (a power of two).
+template <class W, int P, int T>
+NIB_INLINE void float_tokens(const uint8_t* panel, size_t bytes, int index, const FloatTokens& in,
+                             int token, const Output& out) {
+    for (; token + T <= in.n; token += T) {
+        float_tile<W, P, T>(panel, bytes, index, in, token, out);
     }
-    for (; token + 2 <= in.n; token += 2)
-        float_tile<W, 1, 2>(panel, 0, index, in, token, out);
-    for (; token < in.n; token++)
-        float_tile<W, 1, 1>(panel, 0, index, in, token, out);
+    if constexpr (T > 1) {
+        if (token < in.n) float_tokens<W, P, T / 2>(panel, bytes, index, in, token, out);
+    }
+}
+// P panels at a time from p on; returns the first that is left.
+template <class W, int P>
+int float_groups(const Matrix& m, int p, int end, const FloatTokens& in, const Output& out) {
+    for (; p + P <= end; p += P) {
+        const uint8_t* panel = m.data + size_t(p) * m.panel_bytes;
+        float_tokens<W, P, kFloatTokens / P>(panel, m.panel_bytes, p, in, 0, out);
+    }
+    return p;
 }
 template <class W>
 void float_panels(const Matrix& m, int first, int end, const FloatTokens& in, const Output& out) {
     int p = first;
-    if (in.n <= 2 && kFloatPanels > 1) {
-        for (; p + kFloatPanels <= end; p += kFloatPanels) {
-            const uint8_t* panel = m.data + size_t(p) * m.panel_bytes;
-            if (in.n == 2) {
-                float_tile<W, kFloatPanels, 2>(panel, m.panel_bytes, p, in, 0, out);
-            } else if (in.n == 1) {
-                float_tile<W, kFloatPanels, 1>(panel, m.panel_bytes, p, in, 0, out);
-            }
-        }
+    if (in.n <= kFloatTokens / 4) {
+        p = float_groups<W, 4>(m, p, end, in, out);
+    } else if (in.n <= kFloatTokens / 2) {
+        p = float_groups<W, 2>(m, p, end, in, out);
     }
-    for (; p < end; p++)
-        float_panel<W>(m.data + size_t(p) * m.panel_bytes, p, in, 0, out);
+    float_groups<W, 1>(m, p, end, in, out);
 }
 
 void matmul_float(const Matrix& m,
@@ -106,7 +107,8 @@ void matmul_float(const Matrix& m,
         float* values = static_cast<float*>(scratch);
         for (int p = first; p < end; p++) {
             decode_panel(m, p, values);
-            float_panel<WeightsF32>(reinterpret_cast<const uint8_t*>(values), p, in, 0, out);
+            float_tokens<WeightsF32, 1, kFloatTokens>(reinterpret_cast<const uint8_t*>(values), 0, p, in,
+                                                      0, out);
         }
         return;
     }

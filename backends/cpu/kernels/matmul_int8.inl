@@ -38,12 +38,16 @@ NIB_INLINE VecI start_sum(const int32_t* nsum) {
         return shl_i32<F::kBiasShift>(set1_i32(*nsum));
     }
 }
+// How many vectors one call of dot() takes. Where products need no widening it is one, so that the chains of
+// several tokens alternate.
 template <class F>
-NIB_INLINE VecI dot(VecI sum, VecU8 w, const int8_t* x) {
+constexpr int kRunOf = kAddRuns ? F::kRun : 1;
+template <class F>
+NIB_INLINE VecI dot(VecI sum, const VecU8* w, const int8_t* x) {
     if constexpr (F::kWide) {
-        return dot4_wide(sum, w, x);
+        return dot4_wide(sum, *w, x);
     } else {
-        return dot4(sum, w, x);
+        return dot_run<kRunOf<F>>(sum, w, x);
     }
 }
 
@@ -59,10 +63,10 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
             sum[t] = start_sum<F>(a.nsum16 + 2 * (o + t));
             high[t] = start_sum<F>(a.nsum16 + 2 * (o + t) + 1);
         }
-        NIB_UNROLL for (int i = 0; i < 4; i++) {
+        NIB_UNROLL for (int i = 0; i < 4; i += kRunOf<F>) {
             NIB_UNROLL for (int t = 0; t < T; t++) {
-                sum[t] = dot<F>(sum[t], w.v[i], q + 32 * t + 4 * i);
-                high[t] = dot<F>(high[t], w.v[i + 4], q + 32 * t + 4 * i + 16);
+                sum[t] = dot<F>(sum[t], w.v + i, q + 32 * t + 4 * i);
+                high[t] = dot<F>(high[t], w.v + i + 4, q + 32 * t + 4 * i + 16);
             }
         }
         NIB_UNROLL for (int t = 0; t < T; t++) {
@@ -70,9 +74,9 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
         }
     } else {
         NIB_UNROLL for (int t = 0; t < T; t++) sum[t] = start_sum<F>(a.nsum + o + t);
-        NIB_UNROLL for (int i = 0; i < 8; i++) {
+        NIB_UNROLL for (int i = 0; i < 8; i += kRunOf<F>) {
             NIB_UNROLL for (int t = 0; t < T; t++) {
-                sum[t] = dot<F>(sum[t], w.v[i], q + 32 * t + 4 * i);
+                sum[t] = dot<F>(sum[t], w.v + i, q + 32 * t + 4 * i);
             }
         }
     }
@@ -104,12 +108,14 @@ NIB_INLINE void steps_loop(const Block& w, const Tile& a, size_t o, VecF* acc) {
 struct Ahead {
     int part, parts;
 };
+// share: bytes per block of a pass, 0 if there is one pass only. (The division stays outside the loop over blocks:
+// it costs 5 % there.)
 template <class F>
-NIB_INLINE void fetch_ahead(const uint8_t* next, int b, const Ahead& ahead) {
-    if (ahead.parts > 1) {
-        const size_t share = size_t(F::kBytes / ahead.parts + 1);
-        for (size_t i = 0; i < share; i += 64)
+NIB_INLINE void fetch_ahead(const uint8_t* next, int b, size_t share) {
+    if (share > 0) {
+        for (size_t i = 0; i < share; i += 64) {
             __builtin_prefetch(next + size_t(b) * share + i, 0, 3);
+        }
     } else {
         NIB_UNROLL for (int i = 0; i < F::kBytes; i += 64) {
             __builtin_prefetch(next + size_t(b) * F::kBytes + i, 0, 0);
@@ -122,9 +128,9 @@ template <class F, int N>
 void run_tile(const Matrix& m, int first, int end, Tile a, Output out, Ahead ahead) {
     const int blocks = a.k / kBlock;
     const uint8_t* panel = m.data + size_t(first) * m.panel_bytes;
-    const size_t share = size_t(F::kBytes / ahead.parts + 1);
+    const size_t share = ahead.parts > 1 ? size_t(F::kBytes / ahead.parts + 1) : 0;
     // A block lasts longer with more tokens, so a longer way ahead is the same time.
-    const size_t distance = ahead.parts > 1 ? m.panel_bytes + ahead.part * share * size_t(blocks)
+    const size_t distance = ahead.parts > 1 ? m.panel_bytes + size_t(ahead.part * blocks) * share
                                             : (a.n < 4 ? 4096 : 8192);
     for (int p = first; p < end; p++, panel += m.panel_bytes) {
         VecF acc[N > 0 ? N : kTile];
@@ -132,17 +138,18 @@ void run_tile(const Matrix& m, int first, int end, Tile a, Output out, Ahead ahe
         for (int b = 0; b < blocks; b++) {
             Block w;
             F::unpack(panel, a.k, b, w);
-            fetch_ahead<F>(panel + distance, b, ahead);
+            fetch_ahead<F>(panel + distance, b, share);
             if constexpr (N > 0) {
                 steps<F, N>(w, a, size_t(b) * N, acc);
             } else {
                 steps_loop<F>(w, a, size_t(b) * size_t(a.n), acc);
             }
         }
-        // A copy, so that acc itself never needs an address and stays in registers.
-        VecF sums[N > 0 ? N : kTile];
-        NIB_UNROLL for (int t = 0; t < (N > 0 ? N : kTile); t++) sums[t] = acc[t];
-        finish(sums, N > 0 ? N : a.n, p, out);
+        if constexpr (N > 0) {
+            finish<N>(acc, p, out);
+        } else {
+            finish_loop(acc, a.n, p, out);
+        }
     }
 }
 

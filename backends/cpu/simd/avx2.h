@@ -16,8 +16,8 @@ namespace {
 constexpr int kTokenGroup = 2;  // 16 registers: two tokens are four sums
 constexpr bool kTileByWidth = false;
 constexpr bool kWideSigned = true;  // see dot4_wide
+constexpr bool kAddRuns = true;
 constexpr int kFloatTokens = 4;
-constexpr int kFloatPanels = 2;
 constexpr int kAttentionWidth = 1;
 
 struct VecF {
@@ -82,6 +82,7 @@ NIB_INLINE VecF select_less(VecF a, VecF b, VecF x, VecF y) {
     return {_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
             _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
 }
+NIB_INLINE float first_lane(VecF x) { return _mm256_cvtss_f32(x.lo); }
 NIB_INLINE float reduce_add(VecF x) {
     const __m256 half = _mm256_add_ps(x.lo, x.hi);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
@@ -233,6 +234,21 @@ NIB_INLINE __m256i dot4_wide_half(__m256i sum, __m256i w, __m256i x) {
 NIB_INLINE VecI dot4_wide(VecI sum, VecU8 w, const int8_t* x) {
     const __m256i four = spread4(x);
     return {dot4_wide_half(sum.lo, w.lo, four), dot4_wide_half(sum.hi, w.hi, four)};
+}
+
+// Products of kRun vectors are added as 16-bit numbers and widened once: kRun * 2 * w * 127 must fit.
+template <int kRun>
+NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
+    __m256i four = spread4(x);
+    __m256i lo = _mm256_maddubs_epi16(w[0].lo, four), hi = _mm256_maddubs_epi16(w[0].hi, four);
+    NIB_UNROLL for (int i = 1; i < kRun; i++) {
+        four = spread4(x + 4 * i);
+        lo = _mm256_add_epi16(lo, _mm256_maddubs_epi16(w[i].lo, four));
+        hi = _mm256_add_epi16(hi, _mm256_maddubs_epi16(w[i].hi, four));
+    }
+    const __m256i one = _mm256_set1_epi16(1);
+    return {_mm256_add_epi32(sum.lo, _mm256_madd_epi16(lo, one)),
+            _mm256_add_epi32(sum.hi, _mm256_madd_epi16(hi, one))};
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 constexpr int kTokenGroup = 4;
 constexpr bool kTileByWidth = true;
 constexpr bool kWideSigned = false;
+constexpr bool kAddRuns = false;
 constexpr int kFloatTokens = 8;
-constexpr int kFloatPanels = 4;
 constexpr int kAttentionWidth = 4;
 
 using VecF = __m512;
@@ -76,6 +76,7 @@ NIB_INLINE VecF min(VecF a, VecF b) {
 NIB_INLINE VecF select_less(VecF a, VecF b, VecF x, VecF y) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
 }
+NIB_INLINE float first_lane(VecF x) { return _mm512_cvtss_f32(x); }
 NIB_INLINE float reduce_add(VecF x) {
     const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
@@ -191,6 +192,12 @@ NIB_INLINE VecI dot4(VecI sum, VecU8 w, const int8_t* x) {
 }
 NIB_INLINE VecI dot4_wide(VecI sum, VecU8 w, const int8_t* x) {
     return dot4(sum, w, x);
+}
+
+template <int kRun>
+NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
+    NIB_UNROLL for (int i = 0; i < kRun; i++) sum = dot4(sum, w[i], x + 4 * i);
+    return sum;
 }
 
 }  // namespace

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// Every op on every backend level against its plain reference, in a small graph of its own: table -> op ->
+// selected rows. An op without a case here fails the suite.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "ggml-like/backend.h"
+#include "ggml-like/op.h"
+
+namespace nib {
+namespace {
+
+constexpr int32_t kWidth = 96, kOut = 48, kVocab = 64, kRows = 70;
+
+// Float weights that live as long as the test.
+class Weights {
+public:
+    const Weight* matrix(int32_t ne0, int32_t ne1, float scale = 1) { return add(ne0, ne1, false, scale); }
+    const Weight* vector(int32_t n) { return add(n, 1, true, 1); }
+    std::vector<Weight> all() const { return {weights_.begin(), weights_.end()}; }
+
+private:
+    const Weight* add(int32_t ne0, int32_t ne1, bool is_vector, float scale) {
+        data_.emplace_back(static_cast<size_t>(ne0) * static_cast<size_t>(ne1));
+        std::normal_distribution<float> normal(0, scale);
+        for (float& v : data_.back()) v = normal(rng_);
+        weights_.push_back({.name = "w" + std::to_string(weights_.size()),
+                            .def = find_type("f32"),
+                            .ne0 = ne0,
+                            .ne1 = ne1,
+                            .id = static_cast<int32_t>(weights_.size()),
+                            .is_vector = is_vector,
+                            .data = reinterpret_cast<const uint8_t*>(data_.back().data())});
+        return &weights_.back();
+    }
+
+    std::mt19937 rng_{3};
+    std::deque<std::vector<float>> data_;
+    std::deque<Weight> weights_;
+};
+
+using Case = std::function<Tensor(Graph&, Weights&, Tensor)>;
+
+constexpr AttentionSpec kAttention{.n_heads = 3, .n_kv_heads = 1, .head_dim = 32, .window = 20,
+                                   .scale = 0.2f, .softcap = 5};
+
+const std::multimap<std::string, Case>& cases() {
+    static const std::multimap<std::string, Case> all = {
+        {"embed", [](Graph&, Weights&, Tensor x) { return x; }},
+        {"add", [](Graph& g, Weights&, Tensor x) { return g.add(x, g.scale(x, 0.5f)); }},
+        {"add_bias", [](Graph& g, Weights& w, Tensor x) { return g.add_bias(x, w.vector(kWidth)); }},
+        {"scale", [](Graph& g, Weights&, Tensor x) { return g.scale(x, -3.25f); }},
+        {"softcap", [](Graph& g, Weights&, Tensor x) { return g.softcap(x, 1.5f); }},
+        {"silu_mul", [](Graph& g, Weights&, Tensor x) { return g.silu_mul(g.scale(x, 4), x); }},
+        {"gelu_mul", [](Graph& g, Weights&, Tensor x) { return g.gelu_mul(g.scale(x, 4), x); }},
+        {"matmul", [](Graph& g, Weights& w, Tensor x) { return g.matmul(w.matrix(kWidth, kOut), x); }},
+        {"matmul", [](Graph& g, Weights& w, Tensor x) {
+             return g.add(x, g.add_bias(g.matmul(w.matrix(kWidth, kWidth), x), w.vector(kWidth)));
+         }},
+        {"rms_norm", [](Graph& g, Weights& w, Tensor x) { return g.rms_norm(x, w.vector(kWidth), 1e-5f); }},
+        {"rms_norm", [](Graph& g, Weights& w, Tensor x) {
+             return g.rms_norm(g.heads(x, 32), w.vector(32), 1e-6f);
+         }},
+        {"view", [](Graph& g, Weights&, Tensor x) { return g.scale(g.view(x, 32, 16, 2), 2); }},
+        {"rope", [](Graph& g, Weights&, Tensor x) { return g.rope(g.heads(x, 32), {.n_dims = 32}); }},
+        {"rope", [](Graph& g, Weights&, Tensor x) {
+             return g.rope(g.heads(x, 32), {.n_dims = 16, .neox = true, .base = 1e6f, .factor = 2,
+                                            .freq_factors = {1, 1, 1, 1, 2, 2, 4, 4}});
+         }},
+        {"select_outputs", [](Graph& g, Weights&, Tensor x) { return g.select_outputs(x); }},
+        {"attention", [](Graph& g, Weights& w, Tensor x) {
+             return g.attention(x, g.matmul(w.matrix(kWidth, 32, 0.1f), x),
+                                g.matmul(w.matrix(kWidth, 32, 0.1f), x), kAttention);
+         }},
+    };
+    return all;
+}
+
+std::vector<float> run(const char* backend_name, const char* level, const Case& build) {
+    const auto backend = find_backend(backend_name)->create({.threads = 2, .cpu_level = level});
+    if (!backend.ok()) return {};
+    Weights weights;
+    Graph g;
+    Tensor y = build(g, weights, g.embed(weights.matrix(kWidth, kVocab)));
+    if (y.valid() && g.node(y).shape.rows == Rows::Step) y = g.select_outputs(y);
+    g.output(y);
+    const auto groups = std::vector<KvGroupSpec>{{.window = 20, .layers = g.attention_layers()}};
+    const auto plan = make_plan(std::move(g), {.max_rows = kRows, .max_outputs = 16});
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    const std::vector<Weight> list = weights.all();
+    const auto store = (*backend)->load(list, {});
+    const auto kv = (*backend)->make_kv(groups[0], 4);
+    EXPECT_TRUE(store.ok() && kv.ok());
+    const auto executor = (*backend)->prepare(*plan, **store, groups);
+    EXPECT_TRUE(executor.ok());
+
+    std::vector<int32_t> tokens, sequences(kRows), outputs;
+    std::vector<int64_t> positions;
+    for (int32_t r = 0; r < kRows; r++) {
+        tokens.push_back(r * 37 % kVocab), positions.push_back(r);
+        if (r % 3 == 0) outputs.push_back(r);
+    }
+    const int32_t blocks[] = {3, 1};
+    std::vector<float> out;
+    StepInputs step{.n_rows = kRows,
+                    .tokens = tokens.data(),
+                    .positions = positions.data(),
+                    .sequences = sequences.data(),
+                    .n_outputs = static_cast<int32_t>(outputs.size()),
+                    .outputs = outputs.data(),
+                    .tables = {{blocks}},
+                    .kv = {kv->get()},
+                    .on_logits = [&](int32_t, std::span<const float> row) {
+                        out.insert(out.end(), row.begin(), row.end());
+                    }};
+    EXPECT_TRUE((*executor)->run(step).ok());
+    return out;
+}
+
+class Ops : public testing::TestWithParam<const OpDef*> {};
+
+TEST_P(Ops, EveryLevelAgreesWithTheReference) {
+    const auto [begin, end] = cases().equal_range(GetParam()->name);
+    ASSERT_NE(begin, end) << "no case for " << GetParam()->name;
+    for (auto it = begin; it != end; ++it) {
+        const std::vector<float> want = run("reference", "", it->second);
+        ASSERT_FALSE(want.empty());
+        std::vector<float> first;
+        for (const char* level : {"scalar", "avx2", "avx512"}) {
+            const std::vector<float> got = run("cpu", level, it->second);
+            if (got.empty()) {
+                std::printf("skipped: this CPU has no %s\n", level);
+                continue;
+            }
+            ASSERT_EQ(got.size(), want.size());
+            double error = 0, signal = 0;
+            for (size_t i = 0; i < got.size(); i++) {
+                error += std::pow(double(got[i]) - want[i], 2);
+                signal += std::pow(double(want[i]), 2);
+            }
+            // Half precision of K and V in attention, float rounding elsewhere.
+            const bool halves = it->first == "attention";
+            EXPECT_LE(std::sqrt(error / signal), halves ? 1e-3 : 2e-6) << level;
+            if (first.empty()) first = got;
+            EXPECT_EQ(std::memcmp(first.data(), got.data(), got.size() * sizeof(float)), 0) << level;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(all_ops().begin(), all_ops().end()),
+                         [](const auto& i) { return std::string(i.param->name); });
+
+TEST(Graph, TheFirstMistakeIsKept) {
+    Weights w;
+    Graph g;
+    Tensor x = g.embed(w.matrix(kWidth, kVocab));
+    x = g.matmul(w.matrix(kWidth + 1, 4), x);
+    x = g.rms_norm(x, w.vector(9), 1e-5f);
+    g.output(x);
+    const auto done = g.finish();
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().message, "w1: expected rows of 96 values, file has 97");
+}
+
+TEST(Plan, PlacesNeverOverlapWhileBothAreNeeded) {
+    Weights w;
+    Graph g;
+    Tensor x = g.embed(w.matrix(kWidth, kVocab));
+    for (int i = 0; i < 5; i++) {
+        const Tensor h = g.rms_norm(x, w.vector(kWidth), 1e-5f);
+        x = g.add(x, g.silu_mul(g.matmul(w.matrix(kWidth, kWidth), h), h));
+    }
+    g.output(g.select_outputs(x));
+    const auto plan = make_plan(std::move(g), {.max_rows = 8, .max_outputs = 2});
+    ASSERT_TRUE(plan.ok());
+    // A node's place must differ from that of every input, unless it works in place.
+    for (int32_t n : (*plan)->trunk) {
+        const Node& node = (*plan)->graph.nodes()[static_cast<size_t>(n)];
+        for (size_t i = 0; i < node.inputs.size(); i++) {
+            if (node.op->in_place && i == 0) continue;
+            EXPECT_NE((*plan)->places[static_cast<size_t>(n)].offset,
+                      (*plan)->places[static_cast<size_t>(node.inputs[i].node)].offset);
+        }
+    }
+    // The residual, one norm, one product: reuse keeps the arena near that.
+    EXPECT_LE((*plan)->arena_floats, size_t{5} * 8 * kWidth);
+}
+
+}  // namespace
+}  // namespace nib
