@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The tree of a template. Every node knows where it starts in the source and how high it stands over its
-// leaves; the parser refuses trees higher than kTreeHeightMax, so walking and destroying may recurse.
-// Operators of one precedence level form one Chain node, so long sums do not make high trees.
+// The tree of a template. Every node knows where it starts in the source and how high it stands
+// over its leaves; the parser refuses trees higher than kTreeHeightMax, so walking and destroying
+// may recurse. Operators of one precedence level form one Chain node, so long sums do not make high
+// trees.
 #pragma once
+#include "src/chat/value.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "src/chat/value.h"
 
 namespace nib::jinja {
 
@@ -38,7 +39,23 @@ enum class ExprKind : uint8_t {
     Test,       // kids[0], value: the name, native, call
 };
 
-enum class Op : uint8_t { Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Eq, Ne, Lt, Le, Gt, Ge, In, NotIn };
+enum class Op : uint8_t {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    FloorDiv,
+    Mod,
+    Pow,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    In,
+    NotIn
+};
 
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
@@ -51,7 +68,7 @@ struct CallArgs {
 
 struct Expr {
     ExprKind kind = ExprKind::Const;
-    uint32_t at = 0;      // byte offset in the source
+    uint32_t at = 0;  // byte offset in the source
     uint32_t height = 1;
     uint32_t name = 0;
     Value value;
@@ -71,17 +88,17 @@ struct Target {
 };
 
 enum class StmtKind : uint8_t {
-    Text,        // value
-    Output,      // expr
-    Set,         // target, expr
-    SetBlock,    // target, expr (filters or null), body
-    For,         // target, expr, test, recursive, body, otherwise
-    If,          // branches, otherwise
-    Macro,       // macro
-    CallBlock,   // expr (a call), macro (the caller)
-    FilterBlock, // expr (filters), body
-    With,        // assignments, body
-    Scope,       // body: what {% generation %} is for us
+    Text,         // value
+    Output,       // expr
+    Set,          // target, expr
+    SetBlock,     // target, expr (filters or null), body
+    For,          // target, expr, test, recursive, body, otherwise
+    If,           // branches, otherwise
+    Macro,        // macro
+    CallBlock,    // expr (a call), macro (the caller)
+    FilterBlock,  // expr (filters), body
+    With,         // assignments, body
+    Scope,        // body: what {% generation %} is for us
     Break,
     Continue,
 };

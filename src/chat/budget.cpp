@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "src/chat/budget.h"
 
-#include <algorithm>
-
 #include "src/chat/value.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -15,8 +15,8 @@ constexpr uint64_t kOutputMost = 256u << 20;
 std::chrono::steady_clock::time_point after(double seconds) {
     using std::chrono::steady_clock;
     const double bounded = std::clamp(seconds, 0.0, 86400.0);
-    return steady_clock::now() +
-           std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(bounded));
+    return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
+                                     std::chrono::duration<double>(bounded));
 }
 
 }  // namespace
@@ -24,8 +24,7 @@ std::chrono::steady_clock::time_point after(double seconds) {
 Budget::Budget(const RenderLimits& limits, uint64_t input_bytes)
     : steps_max_(limits.steps),
       live_max_(kLiveBytes + 4 * input_bytes),
-      text_max_(limits.output_bytes +
-                std::min(kOutputMost, kMoreOutputPerInputByte * input_bytes)),
+      text_max_(limits.output_bytes + std::min(kOutputMost, kMoreOutputPerInputByte * input_bytes)),
       depth_max_(limits.depth),
       deadline_(after(limits.seconds)) {}
 

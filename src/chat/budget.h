@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
-// What one rendering may use: steps (each node and each piece of work in proportion to a size), wall time,
-// bytes held by living values, bytes of one text. Going over is sticky: every later question answers no.
-// Values that may come out much larger than what they are made of ask allow_text or allow_values first.
+// What one rendering may use: steps (each node and each piece of work in proportion to a size),
+// wall time, bytes held by living values, bytes of one text. Going over is sticky: every later
+// question answers no. Values that may come out much larger than what they are made of ask
+// allow_text or allow_values first.
 #pragma once
+#include "ggml-like/result.h"
+#include "src/chat/chat_template.h"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 
-#include "ggml-like/result.h"
-#include "src/chat/chat_template.h"
-
 namespace nib::jinja {
 
 class Budget {
-public:
+  public:
     Budget(const RenderLimits& limits, uint64_t input_bytes);
     Budget(const Budget&) = delete;
     Budget& operator=(const Budget&) = delete;
@@ -24,7 +25,8 @@ public:
     }
     // Work on this many bytes that are read or written one after the other.
     bool spend_bytes(uint64_t bytes) { return spend(1 + bytes / kBytesPerStep); }
-    // May a text have this many bytes? fits() asks only, for texts that grow; allow_text() also pays for them.
+    // May a text have this many bytes? fits() asks only, for texts that grow; allow_text() also
+    // pays for them.
     bool fits(uint64_t bytes) {
         return (bytes <= text_max_ && live_ + bytes <= live_max_) || look_at_text(bytes);
     }
@@ -40,7 +42,7 @@ public:
     uint32_t depth_max() const { return depth_max_; }
     Error error() const { return Error{Status::BadRequest, reason_ ? reason_ : "out of budget"}; }
 
-private:
+  private:
     static constexpr uint64_t kBytesPerStep = 32;
     static constexpr uint64_t kStepsPerLook = 4096;
 

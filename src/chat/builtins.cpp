@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "src/chat/builtins.h"
 
+#include "src/chat/builtins_impl.h"
+
 #include <algorithm>
 #include <initializer_list>
-
-#include "src/chat/builtins_impl.h"
 
 namespace nib::jinja {
 namespace {
@@ -19,14 +19,19 @@ const Native* find_in(NativeTable table, std::string_view name) {
 }  // namespace
 
 const Native* find_filter(std::string_view name) {
-    for (const NativeTable& table : {text_filters(), list_filters(), number_filters(), select_filters()}) {
+    for (const NativeTable& table :
+         {text_filters(), list_filters(), number_filters(), select_filters()}) {
         if (const Native* native = find_in(table, name)) return native;
     }
     return nullptr;
 }
 
-const Native* find_test(std::string_view name) { return find_in(tests(), name); }
-const Native* find_global(std::string_view name) { return find_in(globals(), name); }
+const Native* find_test(std::string_view name) {
+    return find_in(tests(), name);
+}
+const Native* find_global(std::string_view name) {
+    return find_in(globals(), name);
+}
 
 const Native* find_method(Kind kind, std::string_view name) {
     switch (kind) {
@@ -49,10 +54,11 @@ const Native* find_method(Kind kind, std::string_view name) {
 }
 
 bool is_forbidden_method(Kind kind, std::string_view name) {
-    static constexpr std::string_view kList[] = {"append", "clear", "extend",  "insert",
+    static constexpr std::string_view kList[] = {"append", "clear",  "extend",  "insert",
                                                  "pop",    "remove", "reverse", "sort"};
     static constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
-    if (kind == Kind::List) return std::find(std::begin(kList), std::end(kList), name) != std::end(kList);
+    if (kind == Kind::List)
+        return std::find(std::begin(kList), std::end(kList), name) != std::end(kList);
     return kind == Kind::Dict &&
            std::find(std::begin(kDict), std::end(kDict), name) != std::end(kDict);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The tables of what templates may call: filters, tests, methods and global functions, by name. Every entry
-// is a NativeFn; there is nothing else to call.
+// The tables of what templates may call: filters, tests, methods and global functions, by name.
+// Every entry is a NativeFn; there is nothing else to call.
 #pragma once
-#include <string_view>
-
 #include "src/chat/value.h"
+
+#include <string_view>
 
 namespace nib::jinja {
 

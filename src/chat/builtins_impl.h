@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the files of builtins share. Each gives a table sorted by name; builtins.cpp looks names up in them.
+// What the files of builtins share. Each gives a table sorted by name; builtins.cpp looks names up
+// in them.
 #pragma once
-#include <utility>
-#include <vector>
-
 #include "src/chat/builtins.h"
 #include "src/chat/evaluator.h"
+
+#include <utility>
+#include <vector>
 
 namespace nib::jinja {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The door of the template engine: checks the source, turns the context into values (its strings marked as
-// data), runs the evaluator within a budget, and puts line and column into errors.
+// The door of the template engine: checks the source, turns the context into values (its strings
+// marked as data), runs the evaluator within a budget, and puts line and column into errors.
 #include "src/chat/chat_template.h"
-
-#include <algorithm>
-#include <exception>
-#include <limits>
 
 #include "src/chat/evaluator.h"
 #include "src/chat/lexer.h"
 #include "src/chat/parser.h"
 #include "src/chat/text.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
 
 namespace nib {
 
@@ -21,8 +21,8 @@ namespace {
 constexpr size_t kSourceMax = 1u << 20;
 
 // Names whose strings are the model's own, not the conversation's.
-constexpr std::string_view kTrustedNames[] = {"bos_token", "cls_token", "eos_token", "pad_token",
-                                              "sep_token", "unk_token"};
+constexpr std::string_view kTrustedNames[] = {"bos_token", "cls_token", "eos_token",
+                                              "pad_token", "sep_token", "unk_token"};
 
 std::string place(std::string_view source, size_t at) {
     const std::string_view before = source.substr(0, at);
@@ -35,11 +35,11 @@ std::string place(std::string_view source, size_t at) {
 
 // Builds values from JSON; texts are data unless trusted.
 class Converter {
-public:
+  public:
     explicit Converter(Budget& budget) : budget_(budget) {}
     Result<Value> convert(const Json& json, bool trusted, uint32_t depth);
 
-private:
+  private:
     Result<Value> text(const std::string& bytes, bool trusted);
     Result<Value> object(const Json& json, bool trusted, uint32_t depth);
 
@@ -110,7 +110,8 @@ uint64_t text_bytes(const Json& json, uint32_t depth) {
         }
         return n;
     }
-    for (const Json& item : json) n += text_bytes(item, depth + 1);
+    for (const Json& item : json)
+        n += text_bytes(item, depth + 1);
     return n;
 }
 
@@ -125,7 +126,9 @@ struct ChatTemplate::Impl {
 ChatTemplate::ChatTemplate() : impl_(std::make_unique<Impl>()) {}
 ChatTemplate::~ChatTemplate() = default;
 
-const std::string& ChatTemplate::source() const { return impl_->source; }
+const std::string& ChatTemplate::source() const {
+    return impl_->source;
+}
 
 Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::parse(std::string_view source) {
     const auto fail = [](const std::string& where, const std::string& what) {
@@ -156,7 +159,9 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::parse(std::string_view
     }
 }
 
-Result<Rendered> ChatTemplate::render(const Json& context, int64_t now_unix, const RenderLimits& limits) const {
+Result<Rendered> ChatTemplate::render(const Json& context,
+                                      int64_t now_unix,
+                                      const RenderLimits& limits) const {
     if (!context.is_object()) return bad("template: expected an object as context");
     try {
         Budget budget(limits, text_bytes(context, 0));
@@ -164,13 +169,15 @@ Result<Rendered> ChatTemplate::render(const Json& context, int64_t now_unix, con
         Evaluator evaluator(impl_->tree, std::move(root), now_unix, budget);
         Result<MarkedText> text = evaluator.run();
         if (!text.ok()) {
-            return Error{text.error().status, "template, " + place(impl_->normalized, evaluator.error_at()) +
+            return Error{text.error().status, "template, " +
+                                                  place(impl_->normalized, evaluator.error_at()) +
                                                   ": " + text.error().message};
         }
         Rendered out;
         out.text = std::move(text->bytes);
         out.data.reserve(text->data.size());
-        for (const MarkedText::Run& run : text->data) out.data.push_back({run.begin, run.end});
+        for (const MarkedText::Run& run : text->data)
+            out.data.push_back({run.begin, run.end});
         return out;
     } catch (const std::exception& problem) {
         return Error{Status::OutOfMemory, std::string("template: ") + problem.what()};

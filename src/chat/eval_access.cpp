@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Attributes, items and calls. Only tables of our own are looked into: an attribute that is neither a known
-// method nor an entry of the value is undefined, whatever it is called.
-#include <algorithm>
-
+// Attributes, items and calls. Only tables of our own are looked into: an attribute that is neither
+// a known method nor an entry of the value is undefined, whatever it is called.
 #include "src/chat/builtins.h"
 #include "src/chat/evaluator.h"
 #include "src/chat/nest.h"
 #include "src/chat/operators.h"
 #include "src/chat/print.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -38,8 +38,8 @@ Result<Value> Evaluator::method_of(const Value& object, const Value& name) {
         return undefined("'" + name.bytes() + "' of '" + type_name(object) +
                          "' changes a value, which a template may not do");
     }
-    return undefined("'" + type_name(object) + "' has no attribute '" +
-                     name.bytes().substr(0, 60) + "'");
+    return undefined("'" + type_name(object) + "' has no attribute '" + name.bytes().substr(0, 60) +
+                     "'");
 }
 
 Result<Value> Evaluator::get_attribute(const Value& object, const Value& name) {
@@ -243,7 +243,8 @@ Result<void> Evaluator::bind_macro(const MacroObject& macro, Args& args) {
     }
     for (const auto& [key, value] : args.named) {
         size_t i = 0;
-        while (i < n && def.param_names[i].bytes() != key.bytes()) ++i;
+        while (i < n && def.param_names[i].bytes() != key.bytes())
+            ++i;
         if (i < n) {
             if (given[i]) return bad(who + " got two values for '" + key.bytes() + "'");
             given[i] = value;
@@ -265,7 +266,8 @@ Result<void> Evaluator::bind_macro(const MacroObject& macro, Args& args) {
         }
         set_variable(def.params[i], *given[i]);
     }
-    if (def.uses_caller) set_variable(kCaller, caller ? *caller : undefined("no caller is defined"));
+    if (def.uses_caller)
+        set_variable(kCaller, caller ? *caller : undefined("no caller is defined"));
     if (def.uses_varargs) {
         NIB_ASSIGN(const Value list, make_list(budget_, std::move(more), Kind::Tuple));
         set_variable(kVarargs, list);
@@ -295,7 +297,8 @@ Result<Value> Evaluator::call_loop(LoopObject& loop, Args& args) {
 
 Result<Value> Evaluator::loop_attribute(const Value& handle, std::string_view name) {
     const auto& loop = handle.get<LoopObject>();
-    const auto i = static_cast<int64_t>(loop.index), n = static_cast<int64_t>(loop.count);
+    const auto n = static_cast<int64_t>(loop.count);
+    const auto i = std::min(static_cast<int64_t>(loop.index), n - 1);
     const bool is_running = loop.walk != nullptr;
     if (name == "index") return Value::integer(i + 1);
     if (name == "index0") return Value::integer(i);

@@ -92,7 +92,8 @@ Result<Value> Evaluator::eval_items(const Expr& e) {
         NIB_ASSIGN(Value item, eval(*kid));
         items.push_back(std::move(item));
     }
-    return make_list(budget_, std::move(items), e.kind == ExprKind::List ? Kind::List : Kind::Tuple);
+    return make_list(budget_, std::move(items),
+                     e.kind == ExprKind::List ? Kind::List : Kind::Tuple);
 }
 
 Result<Value> Evaluator::eval_dict(const Expr& e) {
@@ -189,7 +190,8 @@ Result<Args> Evaluator::eval_args(const CallArgs& call) {
         NIB_ASSIGN(const Value more, eval(*call.star));
         NIB_ASSIGN(const Walk walk, Walk::over(budget_, more));
         NIB_ASSIGN(std::vector<Value> values, walk.all(budget_));
-        for (Value& value : values) args.positional.push_back(std::move(value));
+        for (Value& value : values)
+            args.positional.push_back(std::move(value));
     }
     if (call.double_star) {
         NIB_ASSIGN(const Value more, eval(*call.double_star));

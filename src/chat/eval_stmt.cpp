@@ -12,13 +12,13 @@ constexpr size_t kScopeBytes = 256;
 // Holds a member's old value and puts it back.
 template <class T>
 class Restore {
-public:
+  public:
     Restore(T& slot, T value) : slot_(slot), old_(std::move(slot)) { slot_ = std::move(value); }
     ~Restore() { slot_ = std::move(old_); }
     Restore(const Restore&) = delete;
     Restore& operator=(const Restore&) = delete;
 
-private:
+  private:
     T& slot_;
     T old_;
 };
@@ -30,8 +30,10 @@ Evaluator::Evaluator(const Tree& tree, Value context, int64_t now_unix, Budget& 
 
 // Scopes and namespaces may hold each other in circles: all are emptied before any goes.
 Evaluator::~Evaluator() {
-    for (const auto& space : namespaces_) space->entries.clear();
-    for (const ScopePtr& scope : kept_scopes_) scope->variables.clear();
+    for (const auto& space : namespaces_)
+        space->entries.clear();
+    for (const ScopePtr& scope : kept_scopes_)
+        scope->variables.clear();
 }
 
 Result<MarkedText> Evaluator::run() {
@@ -56,8 +58,7 @@ Result<Evaluator::Flow> Evaluator::exec(const Body& body) {
     const Nest nest(*this);
     if (!nest.ok()) return nest.error();
     for (const auto& s : body) {
-        Result<Flow> flow =
-            budget_.spend(1) ? exec_statement(*s) : Result<Flow>(budget_.error());
+        Result<Flow> flow = budget_.spend(1) ? exec_statement(*s) : Result<Flow>(budget_.error());
         if (!flow.ok() && !has_error_at_) {
             has_error_at_ = true;
             error_at_ = s->at;
@@ -117,14 +118,16 @@ Result<void> Evaluator::exec_output(const Stmt& s) {
     return print_str(budget_, value, *out_);
 }
 
-// {% set x %}...{% endset %} and {% filter f %}...{% endfilter %}: a text, filtered, kept or written.
+// {% set x %}...{% endset %} and {% filter f %}...{% endfilter %}: a text, filtered, kept or
+// written.
 Result<void> Evaluator::exec_set_block(const Stmt& s) {
     NIB_ASSIGN(MarkedText body, captured(s.body, new_scope(scope_)));
     Value value = make_text(&budget_, std::move(body));
     if (s.expr) {
         NIB_ASSIGN(value, eval_filter(*s.expr, &value));
     }
-    return s.kind == StmtKind::SetBlock ? assign(s.target, value) : print_str(budget_, value, *out_);
+    return s.kind == StmtKind::SetBlock ? assign(s.target, value)
+                                        : print_str(budget_, value, *out_);
 }
 
 Result<Evaluator::Flow> Evaluator::exec_if(const Stmt& s) {
@@ -148,7 +151,8 @@ Result<void> Evaluator::exec_with(const Stmt& s) {
         values.push_back(std::move(value));
     }
     const Restore<ScopePtr> inner(scope_, new_scope(scope_));
-    for (size_t i = 0; i < values.size(); ++i) NIB_TRY(assign(s.assignments[i].first, values[i]));
+    for (size_t i = 0; i < values.size(); ++i)
+        NIB_TRY(assign(s.assignments[i].first, values[i]));
     NIB_TRY(exec(s.body));
     return {};
 }
@@ -247,7 +251,8 @@ Result<void> Evaluator::assign(const Target& target, const Value& value) {
         return bad("expected " + std::to_string(target.parts.size()) + " values to unpack, got " +
                    std::to_string(walk.count()));
     }
-    for (size_t i = 0; i < walk.count(); ++i) NIB_TRY(assign(target.parts[i], walk.at(i)));
+    for (size_t i = 0; i < walk.count(); ++i)
+        NIB_TRY(assign(target.parts[i], walk.at(i)));
     return {};
 }
 

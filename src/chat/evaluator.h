@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Walks the tree of a template and writes text. One Evaluator serves one rendering on one thread. Scopes
-// form a chain; a macro keeps the scope it was defined in. Scopes and namespaces that a macro or a variable
-// may hold in a circle are listed and emptied at the end.
-// The first error wins: where it happened is noted on the way out.
+// Walks the tree of a template and writes text. One Evaluator serves one rendering on one thread.
+// Scopes form a chain; a macro keeps the scope it was defined in. Scopes and namespaces that a
+// macro or a variable may hold in a circle are listed and emptied at the end. The first error wins:
+// where it happened is noted on the way out.
 #pragma once
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "src/chat/ast.h"
 #include "src/chat/budget.h"
 #include "src/chat/value.h"
+
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace nib::jinja {
 
@@ -58,7 +58,7 @@ struct JoinerObject : Object {
 };
 
 class Evaluator {
-public:
+  public:
     Evaluator(const Tree& tree, Value context, int64_t now_unix, Budget& budget);
     ~Evaluator();
     Evaluator(const Evaluator&) = delete;
@@ -79,7 +79,7 @@ public:
     Result<Value> binary(Op op, const Value& a, const Value& b);
     Result<Value> new_namespace(std::vector<std::pair<Value, Value>> entries);
 
-private:
+  private:
     enum class Flow { Next, Break, Continue };
     struct Nest;
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Filters on sequences and dicts: choosing, ordering, grouping.
-#include <algorithm>
-#include <set>
-
 #include "src/chat/builtins_impl.h"
 #include "src/chat/print.h"
+
+#include <algorithm>
+#include <set>
 
 namespace nib::jinja {
 namespace {
 
-bool is_given(const Value* value) { return value && !value->is_none(); }
+bool is_given(const Value* value) {
+    return value && !value->is_none();
+}
 
 Value lowered(Evaluator& ev, const Value& value) {
     if (!value.is_string()) return value;
@@ -47,7 +49,8 @@ Result<Value> keys_of(Evaluator& ev, const Value& item, const Value* path, bool 
     return make_list(ev.budget(), std::move(keys));
 }
 
-// sort compares lists of keys, in which equal keys are never asked for their order (None < None is an error).
+// sort compares lists of keys, in which equal keys are never asked for their order (None < None is
+// an error).
 Result<bool> less_unless_equal(Budget& budget, const Value& a, const Value& b) {
     if (equal(budget, a, b)) return false;
     return less(budget, a, b);
@@ -88,11 +91,13 @@ Result<std::vector<Value>> sorted_by(Budget& budget,
                                      bool reverse,
                                      Less less_than = less) {
     std::vector<size_t> order(items.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (size_t i = 0; i < order.size(); ++i)
+        order[i] = i;
     NIB_TRY(merge_sort(budget, keys, order, reverse, less_than));
     std::vector<Value> out;
     out.reserve(items.size());
-    for (const size_t i : order) out.push_back(items[i]);
+    for (const size_t i : order)
+        out.push_back(items[i]);
     return out;
 }
 
@@ -104,8 +109,8 @@ Result<Value> filter_sort(Evaluator& ev, const Value& self, Args& args) {
         NIB_ASSIGN(Value key, keys_of(ev, item, bound.get(2), bound.truth(1, false)));
         keys.push_back(std::move(key));
     }
-    NIB_ASSIGN(std::vector<Value> sorted, sorted_by(ev.budget(), items, keys, bound.truth(0, false),
-                                                    less_unless_equal));
+    NIB_ASSIGN(std::vector<Value> sorted,
+               sorted_by(ev.budget(), items, keys, bound.truth(0, false), less_unless_equal));
     return make_list(ev.budget(), std::move(sorted));
 }
 
@@ -122,7 +127,8 @@ Result<Value> filter_dictsort(Evaluator& ev, const Value& self, Args& args) {
         const Value& chosen = by == "key" ? key : value;
         keys.push_back(bound.truth(0, false) ? chosen : lowered(ev, chosen));
     }
-    NIB_ASSIGN(std::vector<Value> sorted, sorted_by(ev.budget(), pairs, keys, bound.truth(2, false)));
+    NIB_ASSIGN(std::vector<Value> sorted,
+               sorted_by(ev.budget(), pairs, keys, bound.truth(2, false)));
     return make_list(ev.budget(), std::move(sorted));
 }
 
@@ -230,7 +236,8 @@ Result<Value> filter_reverse(Evaluator& ev, const Value& self, Args& args) {
     std::reverse(items.begin(), items.end());
     if (!self.is_string()) return make_iterator(ev.budget(), std::move(items));
     MarkedText text;
-    for (const Value& item : items) text.add(item.text());
+    for (const Value& item : items)
+        text.add(item.text());
     return ev.text(std::move(text));
 }
 
@@ -294,16 +301,18 @@ Result<Value> filter_slice(Evaluator& ev, const Value& self, Args& args) {
 }
 
 constexpr Native kListFilters[] = {
-    {"batch", filter_batch},   {"count", filter_length},     {"dictsort", filter_dictsort},
-    {"first", filter_first},   {"groupby", filter_groupby},  {"items", filter_items},
-    {"last", filter_last},     {"length", filter_length},    {"list", filter_list},
-    {"max", filter_max},       {"min", filter_min},          {"reverse", filter_reverse},
-    {"slice", filter_slice},   {"sort", filter_sort},        {"unique", filter_unique},
+    {"batch", filter_batch}, {"count", filter_length},    {"dictsort", filter_dictsort},
+    {"first", filter_first}, {"groupby", filter_groupby}, {"items", filter_items},
+    {"last", filter_last},   {"length", filter_length},   {"list", filter_list},
+    {"max", filter_max},     {"min", filter_min},         {"reverse", filter_reverse},
+    {"slice", filter_slice}, {"sort", filter_sort},       {"unique", filter_unique},
 };
 
 }  // namespace
 
-NativeTable list_filters() { return {std::begin(kListFilters), std::end(kListFilters)}; }
+NativeTable list_filters() {
+    return {std::begin(kListFilters), std::end(kListFilters)};
+}
 
 Result<std::vector<Value>> all_items(Evaluator& ev, const Value& source) {
     NIB_ASSIGN(const Walk walk, Walk::over(ev.budget(), source));
@@ -332,7 +341,10 @@ Result<int64_t> length_of(const Value& value) {
     }
 }
 
-Result<Value> get_path(Evaluator& ev, const Value& item, const Value& path, const Value* otherwise) {
+Result<Value> get_path(Evaluator& ev,
+                       const Value& item,
+                       const Value& path,
+                       const Value* otherwise) {
     if (!path.is_string()) {
         NIB_ASSIGN(Value value, ev.get_item(item, path));
         return value.is_undefined() && otherwise ? *otherwise : value;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Filters that convert and compute, and `default`.
+#include "src/chat/builtins_impl.h"
+#include "src/chat/operators.h"
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -7,16 +10,14 @@
 #include <cstdio>
 #include <limits>
 
-#include "src/chat/builtins_impl.h"
-#include "src/chat/operators.h"
-
 namespace nib::jinja {
 namespace {
 
 // Digits in Python may have single underscores between them and white space around.
 std::optional<std::string> plain_digits(std::string_view text) {
     size_t begin = 0, end = text.size();
-    while (begin < end && is_space(point_at(text, begin).code)) begin += point_at(text, begin).length;
+    while (begin < end && is_space(point_at(text, begin).code))
+        begin += point_at(text, begin).length;
     while (end > begin && is_space(point_at(text, previous_point(text, end)).code)) {
         end = previous_point(text, end);
     }
@@ -71,7 +72,8 @@ bool read_real(std::string_view text, double& out) {
     if (read.ptr != last) return false;
     if (read.ec == std::errc::result_out_of_range) {
         const size_t e = rest.find_first_of("eE");
-        const bool tiny = e != std::string_view::npos && rest.substr(e).find('-') != std::string_view::npos;
+        const bool tiny =
+            e != std::string_view::npos && rest.substr(e).find('-') != std::string_view::npos;
         out = tiny ? 0.0 : std::numeric_limits<double>::infinity();
         if (rest[0] == '-') out = -out;
     }
@@ -140,7 +142,8 @@ Result<double> round_common(double x, int64_t precision) {
         char text[800];
         const int n = std::snprintf(text, sizeof text, "%.*f", static_cast<int>(precision), x);
         double out = 0;
-        std::from_chars(text, text + std::min<size_t>(static_cast<size_t>(n), sizeof text - 1), out);
+        std::from_chars(text, text + std::min<size_t>(static_cast<size_t>(n), sizeof text - 1),
+                        out);
         return out;
     }
     const double scale = std::pow(10.0, static_cast<double>(-precision));
@@ -202,13 +205,15 @@ Result<Value> filter_attr(Evaluator& ev, const Value& self, Args& args) {
 }
 
 constexpr Native kNumberFilters[] = {
-    {"abs", filter_abs},     {"attr", filter_attr}, {"d", filter_default},
+    {"abs", filter_abs},         {"attr", filter_attr},   {"d", filter_default},
     {"default", filter_default}, {"float", filter_float}, {"int", filter_int},
-    {"round", filter_round}, {"sum", filter_sum},
+    {"round", filter_round},     {"sum", filter_sum},
 };
 
 }  // namespace
 
-NativeTable number_filters() { return {std::begin(kNumberFilters), std::end(kNumberFilters)}; }
+NativeTable number_filters() {
+    return {std::begin(kNumberFilters), std::end(kNumberFilters)};
+}
 
 }  // namespace nib::jinja

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Filters that apply another filter or a test to each item. They work at once and give an iterator, which,
-// like Python's generators, can be walked over only once.
+// Filters that apply another filter or a test to each item. They work at once and give an iterator,
+// which, like Python's generators, can be walked over only once.
 #include "src/chat/builtins_impl.h"
 
 namespace nib::jinja {
@@ -42,7 +42,8 @@ Result<Value> filter_map(Evaluator& ev, const Value& self, Args& args) {
     return make_iterator(ev.budget(), std::move(items));
 }
 
-Result<Value> choose(Evaluator& ev, const Value& self, const Args& args, bool wanted, bool by_attribute) {
+Result<Value> choose(
+    Evaluator& ev, const Value& self, const Args& args, bool wanted, bool by_attribute) {
     if (!truthy(self)) return make_iterator(ev.budget(), {});
     const size_t n_names = by_attribute ? 1 : 0;
     if (args.positional.size() < n_names) return bad("expected the name of an attribute");
@@ -83,15 +84,14 @@ Result<Value> filter_rejectattr(Evaluator& ev, const Value& self, Args& args) {
 }
 
 constexpr Native kSelectFilters[] = {
-    {"map", filter_map},
-    {"reject", filter_reject},
-    {"rejectattr", filter_rejectattr},
-    {"select", filter_select},
-    {"selectattr", filter_selectattr},
+    {"map", filter_map},       {"reject", filter_reject},         {"rejectattr", filter_rejectattr},
+    {"select", filter_select}, {"selectattr", filter_selectattr},
 };
 
 }  // namespace
 
-NativeTable select_filters() { return {std::begin(kSelectFilters), std::end(kSelectFilters)}; }
+NativeTable select_filters() {
+    return {std::begin(kSelectFilters), std::end(kSelectFilters)};
+}
 
 }  // namespace nib::jinja

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Filters that give a text. Most take any value and work on its str().
-#include <algorithm>
-
 #include "src/chat/builtins_impl.h"
 #include "src/chat/operators.h"
 #include "src/chat/print.h"
 #include "src/chat/text_ops.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -49,7 +49,10 @@ Result<Value> filter_string(Evaluator& ev, const Value& self, Args& args) {
     return ev.text(std::move(text));
 }
 
-Result<Value> recased(Evaluator& ev, const Value& self, Args& args, MarkedText (*change)(const MarkedText&)) {
+Result<Value> recased(Evaluator& ev,
+                      const Value& self,
+                      Args& args,
+                      MarkedText (*change)(const MarkedText&)) {
     NIB_TRY(Bound::bind(args, {}, 0));
     NIB_ASSIGN(const MarkedText text, to_str(ev.budget(), self));
     if (!ev.budget().spend_bytes(8 * text.size())) return ev.budget().error();
@@ -57,10 +60,12 @@ Result<Value> recased(Evaluator& ev, const Value& self, Args& args, MarkedText (
 }
 
 Result<Value> filter_upper(Evaluator& ev, const Value& self, Args& args) {
-    return recased(ev, self, args, [](const MarkedText& t) { return change_case(t, Casing::Upper); });
+    return recased(ev, self, args,
+                   [](const MarkedText& t) { return change_case(t, Casing::Upper); });
 }
 Result<Value> filter_lower(Evaluator& ev, const Value& self, Args& args) {
-    return recased(ev, self, args, [](const MarkedText& t) { return change_case(t, Casing::Lower); });
+    return recased(ev, self, args,
+                   [](const MarkedText& t) { return change_case(t, Casing::Lower); });
 }
 Result<Value> filter_capitalize(Evaluator& ev, const Value& self, Args& args) {
     return recased(ev, self, args, capitalize);
@@ -165,7 +170,8 @@ Result<Value> filter_truncate(Evaluator& ev, const Value& self, Args& args) {
         NIB_ASSIGN(leeway, bound.integer(3, 5));
     }
     const auto end_points = static_cast<int64_t>(count_points(end));
-    if (length < end_points || leeway < 0) return bad("truncate: the length or leeway is too small");
+    if (length < end_points || leeway < 0)
+        return bad("truncate: the length or leeway is too small");
     NIB_ASSIGN(const int64_t n, length_of(self));
     if (n <= length || n - length <= leeway) return self;
     if (!self.is_string()) return operand_error("truncate", self);
@@ -256,9 +262,9 @@ Result<Value> filter_format(Evaluator& ev, const Value& self, Args& args) {
     if (!args.positional.empty() && !args.named.empty()) {
         return bad("format: expected values by position or by name, got both");
     }
-    Result<Value> values =
-        args.named.empty() ? make_list(ev.budget(), std::move(args.positional), Kind::Tuple)
-                           : make_dict(ev.budget(), std::move(args.named));
+    Result<Value> values = args.named.empty()
+                               ? make_list(ev.budget(), std::move(args.positional), Kind::Tuple)
+                               : make_dict(ev.budget(), std::move(args.named));
     NIB_TRY(values);
     return percent_format(ev.budget(), format, *values);
 }
@@ -303,6 +309,8 @@ constexpr Native kTextFilters[] = {
 
 }  // namespace
 
-NativeTable text_filters() { return {std::begin(kTextFilters), std::end(kTextFilters)}; }
+NativeTable text_filters() {
+    return {std::begin(kTextFilters), std::end(kTextFilters)};
+}
 
 }  // namespace nib::jinja

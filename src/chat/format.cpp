@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Python's two ways to put values into a format: '%s of %d' % (a, b) and '{} of {:>4}'.format(a, b). Both
-// read a field into a Spec and let write_field do the rest. Fields reach values by position or name only.
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <limits>
-
+// Python's two ways to put values into a format: '%s of %d' % (a, b) and '{} of {:>4}'.format(a,
+// b). Both read a field into a Spec and let write_field do the rest. Fields reach values by
+// position or name only.
 #include "src/chat/builtins_impl.h"
 #include "src/chat/operators.h"
 #include "src/chat/print.h"
 #include "src/chat/text_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
 
 namespace nib::jinja {
 namespace {
@@ -35,7 +36,8 @@ bool read_number(std::string_view text, size_t& at, int64_t& out) {
     return true;
 }
 
-Result<void> write_padded(Budget& budget, const MarkedText& text, const Spec& spec, char align, MarkedText& out) {
+Result<void> write_padded(
+    Budget& budget, const MarkedText& text, const Spec& spec, char align, MarkedText& out) {
     const Side side = align == '<' ? Side::Left : align == '^' ? Side::Both : Side::Right;
     MarkedText padded;
     if (align == '^') {
@@ -68,7 +70,10 @@ Result<std::string> digits_of(const Value& value, const Spec& spec) {
         spec.type == 'b') {
         const uint64_t magnitude = value.as_int() < 0 ? 0 - static_cast<uint64_t>(value.as_int())
                                                       : static_cast<uint64_t>(value.as_int());
-        const unsigned base = spec.type == 'd' ? 10 : spec.type == 'o' ? 8 : spec.type == 'b' ? 2 : 16;
+        const unsigned base = spec.type == 'd'   ? 10
+                              : spec.type == 'o' ? 8
+                              : spec.type == 'b' ? 2
+                                                 : 16;
         std::string out;
         uint64_t rest = magnitude;
         do {
@@ -88,8 +93,10 @@ Result<std::string> digits_of(const Value& value, const Spec& spec) {
     if (spec.type == 0) return float_repr(x);
     const auto precision = static_cast<int>(spec.precision < 0 ? 6 : spec.precision);
     const char format[6] = {'%', '.', '*', spec.type == '%' ? 'f' : spec.type, 0, 0};
-    const int n = std::snprintf(buffer, sizeof buffer, format, precision, spec.type == '%' ? x * 100 : x);
-    if (n < 0 || static_cast<size_t>(n) >= sizeof buffer) return bad("format: the number is too long");
+    const int n =
+        std::snprintf(buffer, sizeof buffer, format, precision, spec.type == '%' ? x * 100 : x);
+    if (n < 0 || static_cast<size_t>(n) >= sizeof buffer)
+        return bad("format: the number is too long");
     return std::string(buffer) + (spec.type == '%' ? "%" : "");
 }
 
@@ -101,29 +108,31 @@ Result<void> write_number(Budget& budget, const Value& value, const Spec& spec, 
     const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
     if (spec.align == '=') {
         const auto used = static_cast<int64_t>(sign.size());
-        NIB_ASSIGN(const MarkedText padded, pad(budget, MarkedText(digits), spec.width - used,
-                                                spec.fill, Side::Right));
+        NIB_ASSIGN(const MarkedText padded,
+                   pad(budget, MarkedText(digits), spec.width - used, spec.fill, Side::Right));
         if (!budget.fits(out.size() + padded.size() + 1)) return budget.error();
         out.add(sign);
         out.add(padded);
         return {};
     }
-    return write_padded(budget, MarkedText(sign + digits), spec, spec.align ? spec.align : '>', out);
+    return write_padded(budget, MarkedText(sign + digits), spec, spec.align ? spec.align : '>',
+                        out);
 }
 
-Result<void> write_text(Budget& budget, const MarkedText& text, const Spec& spec, char align, MarkedText& out) {
+Result<void> write_text(
+    Budget& budget, const MarkedText& text, const Spec& spec, char align, MarkedText& out) {
     if (spec.precision < 0) return write_padded(budget, text, spec, align, out);
     const size_t end = byte_of_point(text.bytes, static_cast<size_t>(spec.precision));
     return write_padded(budget, text.slice(0, end), spec, align, out);
 }
 
 class PercentFormat {
-public:
+  public:
     PercentFormat(Budget& budget, const MarkedText& format, const Value& values, bool escape)
         : budget_(budget), format_(format), values_(values), escape_(escape) {}
     Result<MarkedText> run();
 
-private:
+  private:
     Result<void> field();
     Result<Spec> read_spec(bool& has_name, Value& named);
     Result<int64_t> read_size();
@@ -159,7 +168,8 @@ Result<MarkedText> PercentFormat::run() {
 Result<Value> PercentFormat::next_value() {
     const bool is_tuple = values_.is(Kind::Tuple);
     const size_t i = n_used_++;
-    if (i >= (is_tuple ? values_.items().size() : 1)) return bad("%: too few values for the format");
+    if (i >= (is_tuple ? values_.items().size() : 1))
+        return bad("%: too few values for the format");
     return is_tuple ? values_.items()[i] : values_;
 }
 
@@ -181,7 +191,8 @@ Result<Spec> PercentFormat::read_spec(bool& has_name, Value& named) {
         const size_t close = format_.bytes.find(')', at_);
         if (close == std::string::npos) return bad("%: a name without its )");
         if (!values_.is(Kind::Dict)) return bad("%: a named field needs a dict");
-        const std::string_view name = std::string_view(format_.bytes).substr(at_ + 1, close - at_ - 1);
+        const std::string_view name =
+            std::string_view(format_.bytes).substr(at_ + 1, close - at_ - 1);
         const Value* value = values_.dict().find(name);
         if (!value) return bad("%: the dict has no key '" + std::string(name.substr(0, 60)) + "'");
         named = *value;
@@ -220,7 +231,8 @@ Result<Spec> PercentFormat::read_spec(bool& has_name, Value& named) {
         NIB_ASSIGN(spec.precision, read_size());
         spec.precision = std::max<int64_t>(spec.precision, 0);
     }
-    while (peek() == 'l' || peek() == 'h' || peek() == 'L') ++at_;
+    while (peek() == 'l' || peek() == 'h' || peek() == 'L')
+        ++at_;
     if (zero && spec.align != '<') {
         spec.align = '=';
         spec.fill = "0";
@@ -256,9 +268,11 @@ Result<void> PercentFormat::convert(Spec spec, const Value& value) {
         if (!value.is_number()) return operand_error("%: an integer field", value);
         const bool decimal = spec.type == 'd' || spec.type == 'i' || spec.type == 'u';
         if (decimal) spec.type = 'd';
-        if (!value.is(Kind::Float)) return write_number(budget_, Value::integer(value.as_int()), spec, out_);
+        if (!value.is(Kind::Float))
+            return write_number(budget_, Value::integer(value.as_int()), spec, out_);
         const double whole = std::trunc(value.as_double());
-        if (!decimal || !(std::fabs(whole) < 9.2e18)) return bad("%: expected an integer, got a float");
+        if (!decimal || !(std::fabs(whole) < 9.2e18))
+            return bad("%: expected an integer, got a float");
         return write_number(budget_, Value::integer(static_cast<int64_t>(whole)), spec, out_);
     }
     if (kFloats.find(spec.type) != std::string_view::npos) {
@@ -286,12 +300,12 @@ Result<void> PercentFormat::convert(Spec spec, const Value& value) {
 }
 
 class BraceFormat {
-public:
+  public:
     BraceFormat(Budget& budget, const MarkedText& format, const Args& args)
         : budget_(budget), format_(format), args_(args) {}
     Result<MarkedText> run();
 
-private:
+  private:
     Result<void> field(std::string_view text);
     Result<Value> value_of(std::string_view name);
     static Result<Spec> read_spec(std::string_view text);
@@ -347,7 +361,9 @@ Result<Value> BraceFormat::value_of(std::string_view name) {
 Result<Spec> BraceFormat::read_spec(std::string_view s) {
     Spec spec;
     size_t at = 0;
-    const auto is_align = [&](size_t i) { return i < s.size() && std::string_view("<>^=").find(s[i]) != std::string_view::npos; };
+    const auto is_align = [&](size_t i) {
+        return i < s.size() && std::string_view("<>^=").find(s[i]) != std::string_view::npos;
+    };
     const size_t first = s.empty() ? 0 : point_at(s, 0).length;
     if (is_align(first) && first > 0) {
         spec.fill = s.substr(0, first);
@@ -389,7 +405,8 @@ Result<void> BraceFormat::write(const Value& value, Spec spec) {
         if (spec.align == '=') spec.align = '<';
         return write_text(budget_, text, spec, spec.align ? spec.align : '<', out_);
     }
-    if (value.is_integral() && (spec.type == 0 || kIntegers.find(spec.type) != std::string_view::npos)) {
+    if (value.is_integral() &&
+        (spec.type == 0 || kIntegers.find(spec.type) != std::string_view::npos)) {
         if (spec.type == 0) spec.type = 'd';
         return write_number(budget_, Value::integer(value.as_int()), spec, out_);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The functions that every template may call.
-#include <ctime>
-
 #include "src/chat/builtins_impl.h"
 #include "src/chat/print.h"
+
+#include <ctime>
 
 namespace nib::jinja {
 namespace {
@@ -26,7 +26,8 @@ Result<Value> global_range(Evaluator& ev, const Value&, Args& args) {
     if (!empty) {
         const auto low = static_cast<uint64_t>(step > 0 ? start : stop);
         const auto high = static_cast<uint64_t>(step > 0 ? stop : start);
-        const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+        const uint64_t stride =
+            step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
         count = (high - low - 1) / stride + 1;
     }
     if (count > static_cast<uint64_t>(kRangeMax)) {
@@ -125,6 +126,8 @@ constexpr Native kGlobals[] = {
 
 }  // namespace
 
-NativeTable globals() { return {std::begin(kGlobals), std::end(kGlobals)}; }
+NativeTable globals() {
+    return {std::begin(kGlobals), std::end(kGlobals)};
+}
 
 }  // namespace nib::jinja

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two states: root() splits text from tags and settles the white space between them, tag() reads what
-// stands inside a tag until its end sign. Brackets are counted there, so that }} may close two dicts.
+// Two states: root() splits text from tags and settles the white space between them, tag() reads
+// what stands inside a tag until its end sign. Brackets are counted there, so that }} may close two
+// dicts.
 #include "src/chat/lexer.h"
 
 #include <algorithm>
@@ -9,15 +10,17 @@
 namespace nib::jinja {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 class Lexer {
-public:
+  public:
     Lexer(std::string_view source, std::vector<Token>& tokens, SyntaxError& error)
         : src_(source), tokens_(tokens), error_(error) {}
     bool run();
 
-private:
+  private:
     // The tag that starts at at_: what follows its two signs.
     struct Opening {
         char kind = 0;       // { % #
@@ -157,7 +160,8 @@ size_t Lexer::raw_close(size_t i, char& sign) const {
 }
 
 bool Lexer::raw(size_t begin) {
-    for (size_t i = src_.find("{%", begin); i != std::string_view::npos; i = src_.find("{%", i + 1)) {
+    for (size_t i = src_.find("{%", begin); i != std::string_view::npos;
+         i = src_.find("{%", i + 1)) {
         char sign = 0;
         const size_t after = raw_close(i, sign);
         if (after == 0) continue;
@@ -212,7 +216,9 @@ bool Lexer::token() {
 
 // Digits with single underscores between them.
 size_t digits_end(std::string_view s, size_t i) {
-    while (i < s.size() && (is_digit(s[i]) || (s[i] == '_' && i + 1 < s.size() && is_digit(s[i + 1])))) ++i;
+    while (i < s.size() &&
+           (is_digit(s[i]) || (s[i] == '_' && i + 1 < s.size() && is_digit(s[i + 1]))))
+        ++i;
     return i;
 }
 
@@ -228,7 +234,8 @@ bool Lexer::based_integer(int base) {
         digits += c;
     }
     int64_t value = 0;
-    if (std::from_chars(digits.data(), digits.data() + digits.size(), value, base).ec != std::errc()) {
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), value, base).ec !=
+        std::errc()) {
         return fail(begin, "expected an integer of 64 bits");
     }
     add(TokenKind::Integer, begin).integer = value;
@@ -268,7 +275,8 @@ bool Lexer::number() {
         return true;
     }
     int64_t value = 0;
-    if (digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string::npos) {
+    if (digits.size() > 1 && digits[0] == '0' &&
+        digits.find_first_not_of('0') != std::string::npos) {
         return fail(begin, "an integer may not start with 0");
     }
     if (std::from_chars(first, last, value).ec != std::errc()) {
@@ -284,7 +292,8 @@ bool Lexer::string() {
     const size_t begin = at_;
     const char quote = src_[begin];
     size_t end = begin + 1;
-    while (end < src_.size() && src_[end] != quote) end += src_[end] == '\\' ? 2 : 1;
+    while (end < src_.size() && src_[end] != quote)
+        end += src_[end] == '\\' ? 2 : 1;
     if (end >= src_.size()) return fail(begin, "a string without its closing quote");
     std::string text;
     for (size_t i = begin + 1; i < end;) {
@@ -366,7 +375,8 @@ bool Lexer::op() {
         if (c == ')' || c == ']' || c == '}') {
             if (brackets_.empty()) return fail(at_, std::string("unexpected '") + c + "'");
             if (brackets_.back() != c) {
-                return fail(at_, std::string("expected '") + brackets_.back() + "', got '" + c + "'");
+                return fail(at_,
+                            std::string("expected '") + brackets_.back() + "', got '" + c + "'");
             }
             brackets_.pop_back();
         }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Template source to tokens, with jinja2's rules for white space around tags: trim_blocks, lstrip_blocks,
-// '-' and '+' signs, one final newline dropped, raw blocks and comments resolved. Text tokens are final.
+// Template source to tokens, with jinja2's rules for white space around tags: trim_blocks,
+// lstrip_blocks,
+// '-' and '+' signs, one final newline dropped, raw blocks and comments resolved. Text tokens are
+// final.
 #pragma once
+#include "src/chat/ast.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "src/chat/ast.h"
 
 namespace nib::jinja {
 

@@ -16,7 +16,8 @@ constexpr std::string_view kChatMl =
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
 
-constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function"};
+constexpr std::string_view kRoles[] = {"system",    "developer", "user",
+                                       "assistant", "tool",      "function"};
 
 constexpr std::string_view kReserved[] = {"messages",  "tools",     "add_generation_prompt",
                                           "bos_token", "eos_token", "tokenize"};
@@ -90,10 +91,9 @@ Result<void> normalize_call(Json& call, Arguments form, const std::string& where
 Result<void> normalize_message(Json& message, Arguments form, const std::string& where) {
     if (!message.is_object()) return wrong(where, "expected an object");
     const Json* role = member(message, "role");
-    const auto* known = role && role->is_string()
-                            ? std::find(std::begin(kRoles), std::end(kRoles),
-                                        role->get_ref<const std::string&>())
-                            : std::end(kRoles);
+    const auto* known = role && role->is_string() ? std::find(std::begin(kRoles), std::end(kRoles),
+                                                              role->get_ref<const std::string&>())
+                                                  : std::end(kRoles);
     if (known == std::end(kRoles)) {
         return wrong(where + ".role",
                      "expected system, developer, user, assistant, tool or function");
@@ -110,7 +110,8 @@ Result<void> normalize_message(Json& message, Arguments form, const std::string&
     if (!is_assistant) return wrong(where + ".tool_calls", "only an assistant calls tools");
     if (!calls->is_array()) return wrong(where + ".tool_calls", "expected an array");
     for (size_t i = 0; i < calls->size(); ++i) {
-        NIB_TRY(normalize_call((*calls)[i], form, where + ".tool_calls[" + std::to_string(i) + "]"));
+        NIB_TRY(
+            normalize_call((*calls)[i], form, where + ".tool_calls[" + std::to_string(i) + "]"));
     }
     return {};
 }
@@ -154,7 +155,8 @@ Result<void> add_kwargs(const Json& kwargs, Json& context) {
                                                  " values");
     }
     for (auto item = kwargs.begin(); item != kwargs.end(); ++item) {
-        if (std::find(std::begin(kReserved), std::end(kReserved), item.key()) != std::end(kReserved)) {
+        if (std::find(std::begin(kReserved), std::end(kReserved), item.key()) !=
+            std::end(kReserved)) {
             return wrong("chat_template_kwargs", "'" + item.key() + "' is a reserved name");
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Methods of dicts, lists, tuples, ranges, loops and cyclers.
-#include <algorithm>
-
 #include "src/chat/builtins_impl.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -54,7 +54,8 @@ Result<Value> sequence_index(Evaluator& ev, const Value& self, Args& args) {
         limits[i] = x < 0 ? std::max<int64_t>(x < -n ? 0 : x + n, 0) : std::min(x, n);
     }
     for (int64_t i = limits[0]; i < limits[1]; ++i) {
-        if (equal(ev.budget(), walk.at(static_cast<size_t>(i)), *bound.get(0))) return Value::integer(i);
+        if (equal(ev.budget(), walk.at(static_cast<size_t>(i)), *bound.get(0)))
+            return Value::integer(i);
         if (!ev.budget().spend(1)) return ev.budget().error();
     }
     return bad("index: the value is not in the sequence");
@@ -103,7 +104,8 @@ Result<Value> cycler_reset(Evaluator&, const Value& self, Args& args) {
 }
 
 constexpr Native kDictMethods[] = {
-    {"copy", copy}, {"get", dict_get}, {"items", dict_items}, {"keys", dict_keys}, {"values", dict_values},
+    {"copy", copy},      {"get", dict_get},       {"items", dict_items},
+    {"keys", dict_keys}, {"values", dict_values},
 };
 constexpr Native kSequenceMethods[] = {
     {"copy", copy}, {"count", sequence_count}, {"index", sequence_index}};
@@ -112,9 +114,17 @@ constexpr Native kCyclerMethods[] = {{"next", cycler_next}, {"reset", cycler_res
 
 }  // namespace
 
-NativeTable dict_methods() { return {std::begin(kDictMethods), std::end(kDictMethods)}; }
-NativeTable sequence_methods() { return {std::begin(kSequenceMethods), std::end(kSequenceMethods)}; }
-NativeTable loop_methods() { return {std::begin(kLoopMethods), std::end(kLoopMethods)}; }
-NativeTable cycler_methods() { return {std::begin(kCyclerMethods), std::end(kCyclerMethods)}; }
+NativeTable dict_methods() {
+    return {std::begin(kDictMethods), std::end(kDictMethods)};
+}
+NativeTable sequence_methods() {
+    return {std::begin(kSequenceMethods), std::end(kSequenceMethods)};
+}
+NativeTable loop_methods() {
+    return {std::begin(kLoopMethods), std::end(kLoopMethods)};
+}
+NativeTable cycler_methods() {
+    return {std::begin(kCyclerMethods), std::end(kCyclerMethods)};
+}
 
 }  // namespace nib::jinja

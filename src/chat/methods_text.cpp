@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The methods of str. Positions that Python counts in code points are counted so here.
-#include <algorithm>
-
 #include "src/chat/builtins_impl.h"
 #include "src/chat/print.h"
 #include "src/chat/text_ops.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -120,7 +120,8 @@ Result<Value> list_of_texts(Evaluator& ev, Texts texts) {
     if (!ev.budget().allow_values(texts.size())) return ev.budget().error();
     std::vector<Value> items;
     items.reserve(texts.size());
-    for (MarkedText& text : texts) items.push_back(make_text(&ev.budget(), std::move(text)));
+    for (MarkedText& text : texts)
+        items.push_back(make_text(&ev.budget(), std::move(text)));
     return make_list(ev.budget(), std::move(items));
 }
 
@@ -135,8 +136,10 @@ Result<Value> split_from(Evaluator& ev, const Value& self, Args& args, bool from
     }
     NIB_ASSIGN(const std::string separator, bound.text(0, ""));
     if (separator.empty()) return bad("split: the separator is empty");
-    if (right && !ev.budget().spend(text.size() / 32 * separator.size())) return ev.budget().error();
-    return list_of_texts(ev, right ? rsplit_at(text, separator, max) : split_at(text, separator, max));
+    if (right && !ev.budget().spend(text.size() / 32 * separator.size()))
+        return ev.budget().error();
+    return list_of_texts(ev,
+                         right ? rsplit_at(text, separator, max) : split_at(text, separator, max));
 }
 
 Result<Value> method_split(Evaluator& ev, const Value& self, Args& args) {
@@ -234,17 +237,22 @@ Result<Value> method_replace(Evaluator& ev, const Value& self, Args& args) {
     return ev.text(std::move(out));
 }
 
-Result<Value> recased(Evaluator& ev, const Value& self, Args& args, MarkedText (*change)(const MarkedText&)) {
+Result<Value> recased(Evaluator& ev,
+                      const Value& self,
+                      Args& args,
+                      MarkedText (*change)(const MarkedText&)) {
     NIB_TRY(Bound::bind(args, {}, 0));
     if (!ev.budget().spend_bytes(8 * self.text().size())) return ev.budget().error();
     return ev.text(change(self.text()));
 }
 
 Result<Value> method_upper(Evaluator& ev, const Value& self, Args& args) {
-    return recased(ev, self, args, [](const MarkedText& t) { return change_case(t, Casing::Upper); });
+    return recased(ev, self, args,
+                   [](const MarkedText& t) { return change_case(t, Casing::Upper); });
 }
 Result<Value> method_lower(Evaluator& ev, const Value& self, Args& args) {
-    return recased(ev, self, args, [](const MarkedText& t) { return change_case(t, Casing::Lower); });
+    return recased(ev, self, args,
+                   [](const MarkedText& t) { return change_case(t, Casing::Lower); });
 }
 Result<Value> method_title(Evaluator& ev, const Value& self, Args& args) {
     return recased(ev, self, args, title);
@@ -312,7 +320,8 @@ Result<Value> method_join(Evaluator& ev, const Value& self, Args& args) {
     return ev.text(std::move(out));
 }
 
-// True if the text is not empty and every point passes; `some`: at least one of these must be there.
+// True if the text is not empty and every point passes; `some`: at least one of these must be
+// there.
 Result<Value> all_points(Evaluator& ev,
                          const Value& self,
                          Args& args,
@@ -330,10 +339,18 @@ Result<Value> all_points(Evaluator& ev,
     return Value::boolean(found);
 }
 
-bool is_alnum(uint32_t c) { return is_alpha(c) || is_numeric(c); }
-bool is_ascii(uint32_t c) { return c < 0x80; }
-bool is_not_upper(uint32_t c) { return !is_upper(c); }
-bool is_not_lower(uint32_t c) { return !is_lower(c); }
+bool is_alnum(uint32_t c) {
+    return is_alpha(c) || is_numeric(c);
+}
+bool is_ascii(uint32_t c) {
+    return c < 0x80;
+}
+bool is_not_upper(uint32_t c) {
+    return !is_upper(c);
+}
+bool is_not_lower(uint32_t c) {
+    return !is_lower(c);
+}
 
 Result<Value> method_isdigit(Evaluator& ev, const Value& self, Args& args) {
     return all_points(ev, self, args, is_decimal);
@@ -460,6 +477,8 @@ constexpr Native kTextMethods[] = {
 
 }  // namespace
 
-NativeTable text_methods() { return {std::begin(kTextMethods), std::end(kTextMethods)}; }
+NativeTable text_methods() {
+    return {std::begin(kTextMethods), std::end(kTextMethods)};
+}
 
 }  // namespace nib::jinja

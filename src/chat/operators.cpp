@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "src/chat/operators.h"
 
+#include "src/chat/text_ops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "src/chat/text_ops.h"
 
 namespace nib::jinja {
 namespace {
@@ -13,13 +13,17 @@ namespace {
 constexpr int64_t kIntMin = std::numeric_limits<int64_t>::min();
 
 const char* symbol(Op op) {
-    static constexpr const char* kSymbols[] = {"+",  "-",  "*", "/",  "//", "%",  "**",    "==",
-                                               "!=", "<", "<=", ">", ">=", "in", "not in"};
+    static constexpr const char* kSymbols[] = {
+        "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
     return kSymbols[static_cast<size_t>(op)];
 }
 
-Error overflow(Op op) { return bad(std::string(symbol(op)) + ": the result does not fit 64 bits"); }
-Error zero(Op op) { return bad(std::string(symbol(op)) + ": division by zero"); }
+Error overflow(Op op) {
+    return bad(std::string(symbol(op)) + ": the result does not fit 64 bits");
+}
+Error zero(Op op) {
+    return bad(std::string(symbol(op)) + ": division by zero");
+}
 
 // Rounds towards minus infinity. b is not 0, and a / b does not overflow.
 int64_t floor_div(int64_t a, int64_t b) {
@@ -119,7 +123,8 @@ Result<Value> repeat_text(Budget& budget, const MarkedText& text, int64_t count)
     }
     MarkedText out;
     out.bytes.reserve(size);
-    for (int64_t i = 0; i < count; ++i) out.add(text);
+    for (int64_t i = 0; i < count; ++i)
+        out.add(text);
     return make_text(&budget, std::move(out));
 }
 
@@ -133,7 +138,8 @@ Result<Value> repeat_list(Budget& budget, const Value& list, int64_t count) {
         }
         if (!budget.allow_values(size)) return budget.error();
         items.reserve(size);
-        for (int64_t i = 0; i < count; ++i) items.insert(items.end(), source.begin(), source.end());
+        for (int64_t i = 0; i < count; ++i)
+            items.insert(items.end(), source.begin(), source.end());
     }
     return make_list(budget, std::move(items), list.kind());
 }
@@ -177,7 +183,8 @@ Span span_of(int64_t n, std::optional<int64_t> start, std::optional<int64_t> sto
     const int64_t last = clamp(stop, step > 0 ? high : low);
     const int64_t distance = step > 0 ? last - first : first - last;
     if (distance <= 0) return {first, last, step, 0};
-    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    const uint64_t stride =
+        step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
     const auto count = static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / stride + 1);
     return {first, last, step, count};
 }
@@ -192,7 +199,8 @@ Result<Value> slice_text(Budget& budget, const Value& value, const Span& span) {
         const size_t begin = ascii ? first : byte_of_point(text.bytes, first);
         const auto n = static_cast<size_t>(span.count);
         const size_t end =
-            ascii ? begin + n : begin + byte_of_point(std::string_view(text.bytes).substr(begin), n);
+            ascii ? begin + n
+                  : begin + byte_of_point(std::string_view(text.bytes).substr(begin), n);
         return make_text(&budget, text.slice(begin, end));
     }
     const auto count = static_cast<uint64_t>(span.count);
@@ -247,7 +255,8 @@ Result<Value> arithmetic(Budget& budget, Op op, const Value& a, const Value& b) 
     }
     if (a.is_undefined()) return operand_error(symbol(op), a);
     if (b.is_undefined()) return operand_error(symbol(op), b);
-    return bad(std::string(symbol(op)) + " does not work on " + type_name(a) + " and " + type_name(b));
+    return bad(std::string(symbol(op)) + " does not work on " + type_name(a) + " and " +
+               type_name(b));
 }
 
 Result<Value> slice(Budget& budget,
@@ -280,7 +289,8 @@ Result<Value> slice(Budget& budget,
         // Wraps where it overflows; only the bounds that repr() prints of an empty range can.
         const auto place = [&range](int64_t i) {
             return static_cast<int64_t>(static_cast<uint64_t>(range.start) +
-                                        static_cast<uint64_t>(range.step) * static_cast<uint64_t>(i));
+                                        static_cast<uint64_t>(range.step) *
+                                            static_cast<uint64_t>(i));
         };
         part->start = place(span.start);
         part->stop = place(span.stop);

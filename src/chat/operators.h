@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Arithmetic and slices as Python does them, with 64-bit integers: what does not fit is an error.
 #pragma once
-#include <cstdint>
-#include <optional>
-
 #include "ggml-like/result.h"
 #include "src/chat/ast.h"
 #include "src/chat/value.h"
+
+#include <cstdint>
+#include <optional>
 
 namespace nib::jinja {
 

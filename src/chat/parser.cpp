@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "src/chat/parser.h"
 
-#include <algorithm>
-
 #include "src/chat/parser_impl.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -38,7 +38,8 @@ std::string describe(const Token& token) {
 
 Parser::Parser(std::vector<Token> tokens, Tree& tree, SyntaxError& error)
     : tokens_(std::move(tokens)), tree_(tree), error_(error) {
-    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);
+    for (const char* name : {"loop", "caller", "varargs", "kwargs"})
+        intern(name);
 }
 
 bool Parser::fail_at(size_t at, std::string message) {
@@ -378,8 +379,10 @@ bool Parser::parse_one_target(Target& target, bool allow_attribute) {
         return expect_op(")");
     }
     if (now().kind != TokenKind::Name) return unexpected("a name to assign to");
-    static constexpr std::string_view kConstants[] = {"true", "false", "none", "True", "False", "None"};
-    if (std::find(std::begin(kConstants), std::end(kConstants), now().text) != std::end(kConstants)) {
+    static constexpr std::string_view kConstants[] = {"true", "false", "none",
+                                                      "True", "False", "None"};
+    if (std::find(std::begin(kConstants), std::end(kConstants), now().text) !=
+        std::end(kConstants)) {
         return fail("cannot assign to '" + now().text + "'");
     }
     target.name = intern(now().text);

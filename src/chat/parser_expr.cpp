@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One function for each level of precedence, weakest first, as jinja2 has them.
-#include <algorithm>
-
 #include "src/chat/builtins.h"
 #include "src/chat/parser_impl.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 
@@ -20,10 +20,13 @@ ExprPtr Parser::finish(ExprPtr e) {
     const auto under = [&height](const ExprPtr& kid) {
         if (kid) height = std::max(height, kid->height);
     };
-    for (const ExprPtr& kid : e->kids) under(kid);
+    for (const ExprPtr& kid : e->kids)
+        under(kid);
     if (e->call) {
-        for (const ExprPtr& arg : e->call->positional) under(arg);
-        for (const auto& named : e->call->named) under(named.second);
+        for (const ExprPtr& arg : e->call->positional)
+            under(arg);
+        for (const auto& named : e->call->named)
+            under(named.second);
         under(e->call->star);
         under(e->call->double_star);
     }
@@ -74,8 +77,12 @@ ExprPtr Parser::parse_words(Rule operand, std::string_view word, ExprKind kind) 
     return finish(std::move(e));
 }
 
-ExprPtr Parser::parse_or() { return parse_words(&Parser::parse_and, "or", ExprKind::Or); }
-ExprPtr Parser::parse_and() { return parse_words(&Parser::parse_not, "and", ExprKind::And); }
+ExprPtr Parser::parse_or() {
+    return parse_words(&Parser::parse_and, "or", ExprKind::Or);
+}
+ExprPtr Parser::parse_and() {
+    return parse_words(&Parser::parse_not, "and", ExprKind::And);
+}
 
 ExprPtr Parser::parse_not() {
     if (!now().is_name("not")) return parse_compare();
@@ -128,9 +135,9 @@ ExprPtr Parser::parse_chain(Rule operand, std::initializer_list<Operator> operat
     ExprPtr first = (this->*operand)();
     ExprPtr e;
     while (first || e) {
-        const auto* op = std::find_if(operators.begin(), operators.end(), [this](const Operator& o) {
-            return now().is_operator(o.text);
-        });
+        const auto* op =
+            std::find_if(operators.begin(), operators.end(),
+                         [this](const Operator& o) { return now().is_operator(o.text); });
         if (op == operators.end()) break;
         next();
         if (!e) {
@@ -162,10 +169,8 @@ ExprPtr Parser::parse_concat() {
 }
 
 ExprPtr Parser::parse_product() {
-    return parse_chain(&Parser::parse_power, {{"*", Op::Mul},
-                                              {"/", Op::Div},
-                                              {"//", Op::FloorDiv},
-                                              {"%", Op::Mod}});
+    return parse_chain(&Parser::parse_power,
+                       {{"*", Op::Mul}, {"/", Op::Div}, {"//", Op::FloorDiv}, {"%", Op::Mod}});
 }
 
 ExprPtr Parser::parse_power() {
@@ -220,7 +225,8 @@ ExprPtr Parser::parse_primary() {
         return e;
     case TokenKind::String: {
         std::string text;
-        for (; now().kind == TokenKind::String; next()) text += now().text;
+        for (; now().kind == TokenKind::String; next())
+            text += now().text;
         e->value = make_text(nullptr, text);
         return e;
     }

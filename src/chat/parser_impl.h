@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The parser's two halves share this class: parser.cpp holds statements, parser_expr.cpp expressions.
-// A function that fails has set the error and gives null or false; the first error stays.
+// The parser's two halves share this class: parser.cpp holds statements, parser_expr.cpp
+// expressions. A function that fails has set the error and gives null or false; the first error
+// stays.
 #pragma once
+#include "src/chat/ast.h"
+#include "src/chat/lexer.h"
+
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "src/chat/ast.h"
-#include "src/chat/lexer.h"
-
 namespace nib::jinja {
 
 class Parser {
-public:
+  public:
     Parser(std::vector<Token> tokens, Tree& tree, SyntaxError& error);
     bool run();
 
-private:
+  private:
     // Counts one level of nesting while it lives.
     struct Nest {
         explicit Nest(Parser& parser) : p(parser) { ++p.depth_; }
@@ -75,7 +76,9 @@ private:
     ExprPtr parse_power();
     ExprPtr parse_unary(bool with_filter = true);
     ExprPtr parse_primary();
-    ExprPtr parse_tuple(bool with_condition, bool parentheses = false, bool stop_at_recursive = false);
+    ExprPtr parse_tuple(bool with_condition,
+                        bool parentheses = false,
+                        bool stop_at_recursive = false);
     ExprPtr parse_list();
     ExprPtr parse_dict();
     ExprPtr parse_postfix(ExprPtr e);
@@ -101,9 +104,9 @@ private:
     SyntaxError& error_;
     bool failed_ = false;
     uint32_t depth_ = 0;
-    uint32_t soft_ = 0;   // inside branches of `if`
+    uint32_t soft_ = 0;                 // inside branches of `if`
     std::vector<SyntaxError> unknown_;  // filters and tests, outside of branches and conditions
-    uint32_t loops_ = 0;  // inside loops of this macro
+    uint32_t loops_ = 0;                // inside loops of this macro
     std::vector<MacroDef*> macros_;
     std::map<std::string, uint32_t, std::less<>> names_;
 };

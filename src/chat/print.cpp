@@ -8,12 +8,14 @@
 namespace nib::jinja {
 namespace {
 
-constexpr uint32_t kDepthMax = 1000;  // namespaces may hold themselves; other values are bounded already
+constexpr uint32_t kDepthMax =
+    1000;  // namespaces may hold themselves; other values are bounded already
 
 void append_hex(std::string& out, const char* prefix, uint32_t code, int digits) {
     static const char* const kHex = "0123456789abcdef";
     out += prefix;
-    for (int i = digits - 1; i >= 0; --i) out += kHex[code >> (4 * i) & 15];
+    for (int i = digits - 1; i >= 0; --i)
+        out += kHex[code >> (4 * i) & 15];
 }
 
 // One point inside a repr with this quote around it.
@@ -80,11 +82,11 @@ Result<void> escape_into(Budget& budget, const MarkedText& text, MarkedText& out
 }
 
 class Printer {
-public:
+  public:
     Printer(Budget& budget, MarkedText& out) : budget_(budget), out_(out) {}
     Result<void> repr(const Value& value, uint32_t depth);
 
-private:
+  private:
     Result<void> repr_text(const MarkedText& text);
     Result<void> sequence(const Value& value, uint32_t depth);
     Result<void> pairs(const std::vector<std::pair<Value, Value>>& entries, uint32_t depth);
@@ -154,8 +156,7 @@ Result<void> Printer::view(const ViewObject& view, uint32_t depth) {
 }
 
 Result<void> Printer::range(const RangeObject& range) {
-    out_.add("range(" + std::to_string(range.start) + ", " +
-             std::to_string(range.stop));
+    out_.add("range(" + std::to_string(range.start) + ", " + std::to_string(range.stop));
     if (range.step != 1) out_.add(", " + std::to_string(range.step));
     out_.add(")");
     return {};
@@ -207,12 +208,12 @@ Result<void> Printer::repr(const Value& value, uint32_t depth) {
 }
 
 class JsonPrinter {
-public:
+  public:
     JsonPrinter(Budget& budget, const JsonLayout& layout, MarkedText& out)
         : budget_(budget), layout_(layout), out_(out) {}
     Result<void> value(const Value& v, uint32_t depth);
 
-private:
+  private:
     Result<void> text(const MarkedText& t);
     Result<void> key(const Value& k);
     Result<void> list(const Value& v, uint32_t depth);
@@ -265,7 +266,8 @@ Result<void> JsonPrinter::line(uint32_t depth) {
     if (!budget_.fits(out_.size() + layout_.indent.size() * depth)) return budget_.error();
     if (!budget_.spend_bytes(layout_.indent.size() * depth)) return budget_.error();
     out_.add("\n");
-    for (uint32_t i = 0; i < depth; ++i) out_.add(layout_.indent);
+    for (uint32_t i = 0; i < depth; ++i)
+        out_.add(layout_.indent);
     return {};
 }
 
@@ -299,9 +301,8 @@ Result<void> JsonPrinter::dict(const Value& v, uint32_t depth) {
         for (const auto& entry : sorted) {
             NIB_TRY(less(budget_, entry.first, sorted.front().first));
         }
-        std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
-            return key_order(a.first, b.first) < 0;
-        });
+        std::sort(sorted.begin(), sorted.end(),
+                  [](const auto& a, const auto& b) { return key_order(a.first, b.first) < 0; });
     }
     out_.add("{");
     bool first = true;
@@ -347,12 +348,14 @@ Result<void> JsonPrinter::value(const Value& v, uint32_t depth) {
 
 }  // namespace
 
-// Python chooses the shortest digits that read back the same, and an exponent below -4 and from 16 on.
+// Python chooses the shortest digits that read back the same, and an exponent below -4 and from 16
+// on.
 std::string float_repr(double x) {
     if (std::isnan(x)) return "nan";
     if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
     char buffer[40];
-    const auto end = std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific).ptr;
+    const auto end =
+        std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific).ptr;
     const std::string_view text(buffer, static_cast<size_t>(end - buffer));
     const size_t e = text.find('e');
     int exponent = 0;
@@ -370,9 +373,11 @@ std::string float_repr(double x) {
         const std::string power = std::to_string(std::abs(exponent));
         return out + (exponent < 0 ? "e-" : "e+") + (power.size() < 2 ? "0" : "") + power;
     }
-    if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
+    if (exponent < 0)
+        return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
     const auto whole = static_cast<size_t>(exponent) + 1;
-    if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
+    if (digits.size() <= whole)
+        return sign + digits + std::string(whole - digits.size(), '0') + ".0";
     return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
@@ -395,7 +400,10 @@ Result<MarkedText> to_str(Budget& budget, const Value& value) {
     return out;
 }
 
-Result<void> print_json(Budget& budget, const Value& value, const JsonLayout& layout, MarkedText& out) {
+Result<void> print_json(Budget& budget,
+                        const Value& value,
+                        const JsonLayout& layout,
+                        MarkedText& out) {
     return JsonPrinter(budget, layout, out).value(value, 0);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Values as text: str() and repr() as Python writes them, and JSON as json.dumps lays it out. All write
-// behind what `out` holds; marks of data inside texts are kept, quotes and brackets are the template's own.
+// Values as text: str() and repr() as Python writes them, and JSON as json.dumps lays it out. All
+// write behind what `out` holds; marks of data inside texts are kept, quotes and brackets are the
+// template's own.
 #pragma once
-#include <string>
-
 #include "ggml-like/result.h"
 #include "src/chat/value.h"
+
+#include <string>
 
 namespace nib::jinja {
 
@@ -18,6 +19,9 @@ struct JsonLayout {
     bool ascii = false, sort_keys = false, pretty = false;
     std::string indent, between_items = ", ", after_key = ": ";
 };
-Result<void> print_json(Budget& budget, const Value& value, const JsonLayout& layout, MarkedText& out);
+Result<void> print_json(Budget& budget,
+                        const Value& value,
+                        const JsonLayout& layout,
+                        MarkedText& out);
 
 }  // namespace nib::jinja

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Marks move with bytes here, and utf8proc's tables answer what Python's unicodedata would. Simple case
-// mappings come from the library; the one-to-many ones that texts really contain are listed below.
+// Marks move with bytes here, and utf8proc's tables answer what Python's unicodedata would. Simple
+// case mappings come from the library; the one-to-many ones that texts really contain are listed
+// below.
 #include "src/chat/text.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
+
+#include <utf8proc.h>
 
 namespace nib::jinja {
 namespace {
@@ -71,7 +72,8 @@ bool is_final_sigma(std::string_view text, size_t at) {
     return true;
 }
 
-void append_cased_at(std::string& out, std::string_view text, size_t at, uint32_t code, Casing casing) {
+void append_cased_at(
+    std::string& out, std::string_view text, size_t at, uint32_t code, Casing casing) {
     if (casing == Casing::Lower && code == 0x3a3 && is_final_sigma(text, at)) {
         append_point(out, 0x3c2);
     } else {
@@ -113,7 +115,9 @@ void MarkedText::add(std::string_view text, bool is_data) {
     if (is_data) mark(start, bytes.size());
 }
 
-void MarkedText::add(const MarkedText& text) { add(text, 0, text.size()); }
+void MarkedText::add(const MarkedText& text) {
+    add(text, 0, text.size());
+}
 
 void MarkedText::add(const MarkedText& text, size_t begin, size_t end) {
     const size_t start = bytes.size();
@@ -142,7 +146,8 @@ Point point_at(std::string_view text, size_t at) {
     if (lead < 0xf0) {
         return {(lead & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f), 3};
     }
-    return {(lead & 7) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f), 4};
+    return {(lead & 7) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f),
+            4};
 }
 
 size_t previous_point(std::string_view text, size_t at) {
@@ -154,7 +159,8 @@ size_t previous_point(std::string_view text, size_t at) {
 
 size_t count_points(std::string_view text) {
     size_t n = 0;
-    for (const char c : text) n += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    for (const char c : text)
+        n += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
     return n;
 }
 
@@ -181,7 +187,8 @@ size_t first_invalid_utf8(std::string_view text) {
         }
         utf8proc_int32_t code = 0;
         const auto* from = reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at;
-        const auto n = utf8proc_iterate(from, static_cast<utf8proc_ssize_t>(text.size() - at), &code);
+        const auto n =
+            utf8proc_iterate(from, static_cast<utf8proc_ssize_t>(text.size() - at), &code);
         if (n <= 0) return at;
         at += static_cast<size_t>(n);
     }
@@ -189,7 +196,8 @@ size_t first_invalid_utf8(std::string_view text) {
 }
 
 bool is_space(uint32_t code) {
-    if (code <= 0x20) return code == 0x20 || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f);
+    if (code <= 0x20)
+        return code == 0x20 || (code >= 9 && code <= 13) || (code >= 0x1c && code <= 0x1f);
     if (code < 0x85) return false;
     return code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
            code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
@@ -219,7 +227,8 @@ bool is_alpha(uint32_t code) {
 
 bool is_decimal(uint32_t code) {
     return category(code) == UTF8PROC_CATEGORY_ND || code == 0xb2 || code == 0xb3 || code == 0xb9 ||
-           code == 0x2070 || (code >= 0x2074 && code <= 0x2079) || (code >= 0x2080 && code <= 0x2089);
+           code == 0x2070 || (code >= 0x2074 && code <= 0x2079) ||
+           (code >= 0x2080 && code <= 0x2089);
 }
 
 bool is_numeric(uint32_t code) {
@@ -227,13 +236,17 @@ bool is_numeric(uint32_t code) {
     return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
 }
 
-bool is_upper(uint32_t code) { return category(code) == UTF8PROC_CATEGORY_LU; }
+bool is_upper(uint32_t code) {
+    return category(code) == UTF8PROC_CATEGORY_LU;
+}
 
 bool is_lower(uint32_t code) {
     return category(code) == UTF8PROC_CATEGORY_LL || code == 0xaa || code == 0xba;
 }
 
-bool is_word(uint32_t code) { return code == '_' || is_alpha(code) || is_numeric(code); }
+bool is_word(uint32_t code) {
+    return code == '_' || is_alpha(code) || is_numeric(code);
+}
 
 void append_cased(std::string& out, uint32_t code, Casing casing) {
     if (code < 0x80) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Text that remembers which of its bytes came out of the conversation (data) and which out of the template,
-// and what Python knows about code points: white space, case, letters, printability. Strings are UTF-8 and
-// always valid; positions are bytes unless a name says points.
+// Text that remembers which of its bytes came out of the conversation (data) and which out of the
+// template, and what Python knows about code points: white space, case, letters, printability.
+// Strings are UTF-8 and always valid; positions are bytes unless a name says points.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,14 +31,15 @@ struct MarkedText {
 
 // Walks over the marks of a text from left to right.
 class MarkCursor {
-public:
+  public:
     explicit MarkCursor(const MarkedText& text) : runs_(text.data) {}
     bool is_data(size_t at) {
-        while (next_ < runs_.size() && runs_[next_].end <= at) ++next_;
+        while (next_ < runs_.size() && runs_[next_].end <= at)
+            ++next_;
         return next_ < runs_.size() && runs_[next_].begin <= at;
     }
 
-private:
+  private:
     const std::vector<MarkedText::Run>& runs_;
     size_t next_ = 0;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "src/chat/text_ops.h"
 
-#include <algorithm>
-
 #include "src/chat/print.h"
+
+#include <algorithm>
 
 namespace nib::jinja {
 namespace {
@@ -71,11 +71,8 @@ Result<MarkedText> replace(Budget& budget,
     return out;
 }
 
-Result<MarkedText> pad(Budget& budget,
-                       const MarkedText& text,
-                       int64_t width,
-                       std::string_view fill,
-                       Side text_side) {
+Result<MarkedText> pad(
+    Budget& budget, const MarkedText& text, int64_t width, std::string_view fill, Side text_side) {
     const auto n = static_cast<int64_t>(count_points(text.bytes));
     if (width <= n) return text;
     const int64_t missing = width - n;
@@ -85,9 +82,11 @@ Result<MarkedText> pad(Budget& budget,
     if (text_side == Side::Right) left = missing;
     if (text_side == Side::Both) left = missing / 2 + (missing & width & 1);
     MarkedText out;
-    for (int64_t i = 0; i < left; ++i) out.bytes += fill;
+    for (int64_t i = 0; i < left; ++i)
+        out.bytes += fill;
     out.add(text);
-    for (int64_t i = left; i < missing; ++i) out.bytes += fill;
+    for (int64_t i = left; i < missing; ++i)
+        out.bytes += fill;
     return out;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What filters and string methods share: Python's string operations on marked texts.
 #pragma once
+#include "ggml-like/result.h"
+#include "src/chat/evaluator.h"
+
 #include <cstdint>
 #include <optional>
 #include <vector>
-
-#include "ggml-like/result.h"
-#include "src/chat/evaluator.h"
 
 namespace nib::jinja {
 
@@ -19,11 +19,8 @@ Result<MarkedText> replace(Budget& budget,
                            std::string_view from,
                            const MarkedText& to,
                            int64_t count);
-Result<MarkedText> pad(Budget& budget,
-                       const MarkedText& text,
-                       int64_t width,
-                       std::string_view fill,
-                       Side text_side);
+Result<MarkedText> pad(
+    Budget& budget, const MarkedText& text, int64_t width, std::string_view fill, Side text_side);
 Result<MarkedText> join(Evaluator& ev, const MarkedText& between, const std::vector<Value>& items);
 // No text is split into more parts than this; one part more says that there would be.
 constexpr size_t kMostParts = 1'000'000;

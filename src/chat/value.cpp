@@ -11,9 +11,13 @@ namespace {
 constexpr size_t kScanEntries = 8;  // dicts up to this size are searched entry by entry
 constexpr size_t kObjectBytes = 96;
 
-int sign(int64_t x) { return x < 0 ? -1 : x > 0; }
+int sign(int64_t x) {
+    return x < 0 ? -1 : x > 0;
+}
 
-int compare_bytes(std::string_view a, std::string_view b) { return sign(a.compare(b)); }
+int compare_bytes(std::string_view a, std::string_view b) {
+    return sign(a.compare(b));
+}
 
 int rank(const Value& v) {
     if (v.is_number()) return 0;
@@ -22,11 +26,14 @@ int rank(const Value& v) {
 
 uint32_t deepest(const std::vector<Value>& items) {
     uint32_t depth = 0;
-    for (const Value& item : items) depth = std::max(depth, depth_of(item));
+    for (const Value& item : items)
+        depth = std::max(depth, depth_of(item));
     return depth;
 }
 
-Error too_deep() { return bad("values nested too deep"); }
+Error too_deep() {
+    return bad("values nested too deep");
+}
 
 Value pair_of(Budget* budget, const Value& key, const Value& value) {
     auto pair = std::make_shared<ListObject>();
@@ -55,7 +62,9 @@ bool equal_dicts(Budget& budget, const DictObject& a, const DictObject& b) {
 
 }  // namespace
 
-Error bad(std::string message) { return Error{Status::BadRequest, std::move(message)}; }
+Error bad(std::string message) {
+    return Error{Status::BadRequest, std::move(message)};
+}
 
 size_t find_bytes(std::string_view text, std::string_view needle, size_t from) {
     if (from > text.size()) return std::string_view::npos;
@@ -70,7 +79,9 @@ const MarkedText& Value::text() const {
     return object_ ? get<TextObject>().text : kEmpty;
 }
 
-const std::vector<Value>& Value::items() const { return get<ListObject>().items; }
+const std::vector<Value>& Value::items() const {
+    return get<ListObject>().items;
+}
 
 Value make_text(Budget* budget, MarkedText text) {
     auto object = std::make_shared<TextObject>();
@@ -87,7 +98,9 @@ Value make_markup(Budget* budget, MarkedText text) {
     return value;
 }
 
-bool is_markup(const Value& value) { return value.is_string() && value.text_object().is_markup; }
+bool is_markup(const Value& value) {
+    return value.is_string() && value.text_object().is_markup;
+}
 
 Value keep_markup(const Value& like, Value value) {
     if (!is_markup(like) || !value.is_string() || is_markup(value)) return value;
@@ -128,7 +141,8 @@ Result<Value> make_dict(Budget& budget, std::vector<std::pair<Value, Value>> ent
     }
     if (dict->depth > budget.depth_max()) return too_deep();
     std::vector<uint32_t> order(entries.size());
-    for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (uint32_t i = 0; i < order.size(); ++i)
+        order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
         return key_order(entries[a].first, entries[b].first) < 0;
     });
@@ -163,9 +177,9 @@ const Value* DictObject::find(const Value& key) const {
         }
         return nullptr;
     }
-    const auto at = std::lower_bound(sorted.begin(), sorted.end(), key, [&](uint32_t i, const Value& k) {
-        return key_order(entries[i].first, k) < 0;
-    });
+    const auto at = std::lower_bound(
+        sorted.begin(), sorted.end(), key,
+        [&](uint32_t i, const Value& k) { return key_order(entries[i].first, k) < 0; });
     if (at == sorted.end() || key_order(entries[*at].first, key) != 0) return nullptr;
     return &entries[*at].second;
 }
@@ -202,7 +216,8 @@ Result<Bound> Bound::bind(Args& args, std::initializer_list<const char*> names, 
         return bad("takes at most " + std::to_string(names.size()) + " arguments, got " +
                    std::to_string(args.positional.size()));
     }
-    for (size_t i = 0; i < args.positional.size(); ++i) bound.values_[i] = args.positional[i];
+    for (size_t i = 0; i < args.positional.size(); ++i)
+        bound.values_[i] = args.positional[i];
     for (const auto& [key, value] : args.named) {
         const auto* at = std::find_if(names.begin(), names.end(), [&key = key](const char* name) {
             return key.bytes() == name;
@@ -213,7 +228,8 @@ Result<Bound> Bound::bind(Args& args, std::initializer_list<const char*> names, 
         bound.values_[i] = value;
     }
     for (size_t i = 0; i < required; ++i) {
-        if (!bound.values_[i]) return bad(std::string("missing argument '") + bound.names_[i] + "'");
+        if (!bound.values_[i])
+            return bad(std::string("missing argument '") + bound.names_[i] + "'");
     }
     return bound;
 }
@@ -242,9 +258,9 @@ Result<std::string> Bound::text(size_t i, std::string_view otherwise) const {
 
 std::string type_name(const Value& value) {
     static constexpr const char* kNames[] = {
-        "Undefined", "NoneType", "bool",      "int",       "float",     "str",
-        "list",      "tuple",    "dict",      "range",     "dict view", "generator",
-        "Namespace", "function", "Macro",     "LoopContext", "Cycler",  "Joiner"};
+        "Undefined", "NoneType", "bool",  "int",         "float",     "str",
+        "list",      "tuple",    "dict",  "range",       "dict view", "generator",
+        "Namespace", "function", "Macro", "LoopContext", "Cycler",    "Joiner"};
     return kNames[static_cast<size_t>(value.kind())];
 }
 
@@ -337,13 +353,16 @@ int key_order(const Value& a, const Value& b) {
         for (size_t i = 0; i < n; ++i) {
             if (const int order = key_order(a.items()[i], b.items()[i])) return order;
         }
-        return sign(static_cast<int64_t>(a.items().size()) - static_cast<int64_t>(b.items().size()));
+        return sign(static_cast<int64_t>(a.items().size()) -
+                    static_cast<int64_t>(b.items().size()));
     }
     case Kind::None:
     case Kind::Undefined:
         return 0;
     default:
-        return a.identity() == b.identity() ? 0 : std::less<>()(a.identity(), b.identity()) ? -1 : 1;
+        return a.identity() == b.identity()                ? 0
+               : std::less<>()(a.identity(), b.identity()) ? -1
+                                                           : 1;
     }
 }
 
@@ -464,7 +483,8 @@ Result<std::vector<Value>> Walk::all(Budget& budget) const {
     if (!budget.allow_values(count_)) return budget.error();
     std::vector<Value> out;
     out.reserve(count_);
-    for (size_t i = 0; i < count_; ++i) out.push_back(at(i));
+    for (size_t i = 0; i < count_; ++i)
+        out.push_back(at(i));
     return out;
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What an expression evaluates to. Values are small handles; texts, lists and dicts behind them are shared
-// and never change (a template may not change what it was given, as in transformers' sandbox), so nothing is
-// copied and no cycle can form. Only namespaces, iterators, cyclers and joiners have state.
-// A container knows how deep it is; make_list and make_dict refuse to nest beyond the limit, so walking and destroying
-// values may recurse.
+// What an expression evaluates to. Values are small handles; texts, lists and dicts behind them are
+// shared and never change (a template may not change what it was given, as in transformers'
+// sandbox), so nothing is copied and no cycle can form. Only namespaces, iterators, cyclers and
+// joiners have state. A container knows how deep it is; make_list and make_dict refuse to nest
+// beyond the limit, so walking and destroying values may recurse.
 #pragma once
+#include "ggml-like/result.h"
+#include "src/chat/budget.h"
+#include "src/chat/text.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,10 +16,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "ggml-like/result.h"
-#include "src/chat/budget.h"
-#include "src/chat/text.h"
 
 namespace nib::jinja {
 
@@ -68,7 +68,7 @@ struct NamespaceObject;
 struct FunctionObject;
 
 class Value {
-public:
+  public:
     Value() = default;
     static Value none() { return Value(Kind::None); }
     static Value boolean(bool b) {
@@ -118,7 +118,7 @@ public:
     }
     const void* identity() const { return object_.get(); }
 
-private:
+  private:
     explicit Value(Kind kind) : kind_(kind) {}
 
     Kind kind_ = Kind::Undefined;
@@ -132,7 +132,8 @@ private:
 struct TextObject : Object {
     MarkedText text;
     size_t n_points = 0;
-    bool is_markup = false;  // from `safe` and `escape`: what is added to it is escaped for HTML first
+    bool is_markup =
+        false;  // from `safe` and `escape`: what is added to it is escaped for HTML first
     bool is_ascii() const { return n_points == text.size(); }
 };
 
@@ -142,7 +143,8 @@ struct ListObject : Object {
     bool is_group = false;  // what groupby gives: items are .grouper and .list too
 };
 
-// Entries in order of insertion. More than a few are found through `sorted`, their positions by key.
+// Entries in order of insertion. More than a few are found through `sorted`, their positions by
+// key.
 struct DictObject : Object {
     std::vector<std::pair<Value, Value>> entries;
     std::vector<uint32_t> sorted;
@@ -197,14 +199,16 @@ struct FunctionObject : Object {
 
 // Arguments laid out by parameter; get(i) is null for one that was not given.
 class Bound {
-public:
-    static Result<Bound> bind(Args& args, std::initializer_list<const char*> names, size_t required);
+  public:
+    static Result<Bound> bind(Args& args,
+                              std::initializer_list<const char*> names,
+                              size_t required);
     const Value* get(size_t i) const { return values_[i] ? &*values_[i] : nullptr; }
     Result<int64_t> integer(size_t i, int64_t otherwise) const;
     bool truth(size_t i, bool otherwise) const;
     Result<std::string> text(size_t i, std::string_view otherwise) const;
 
-private:
+  private:
     std::optional<Value> values_[6];
     const char* names_[6] = {};
 };
@@ -220,7 +224,8 @@ Value keep_markup(const Value& like, Value value);
 Value make_undefined(Budget* budget, std::string reason);
 Result<Value> make_list(Budget& budget, std::vector<Value> items, Kind kind = Kind::List);
 Result<Value> make_iterator(Budget& budget, std::vector<Value> items);
-// Equal keys: the first keeps its place, the last its value. Keys that cannot be hashed are an error.
+// Equal keys: the first keeps its place, the last its value. Keys that cannot be hashed are an
+// error.
 Result<Value> make_dict(Budget& budget, std::vector<std::pair<Value, Value>> entries);
 
 std::string type_name(const Value& value);  // as Python calls it
@@ -240,13 +245,14 @@ size_t find_bytes(std::string_view text, std::string_view needle, size_t from = 
 
 // Something to walk over: count known, items made as needed. The source lives as long as this.
 class Walk {
-public:
-    static Result<Walk> over(Budget& budget, const Value& source);  // takes what an iterator has left
+  public:
+    static Result<Walk> over(Budget& budget,
+                             const Value& source);  // takes what an iterator has left
     size_t count() const { return count_; }
     Value at(size_t i) const;
     Result<std::vector<Value>> all(Budget& budget) const;
 
-private:
+  private:
     Budget* budget_ = nullptr;
     Value source_;
     std::vector<Value> items_;

@@ -12,22 +12,42 @@ Result<Value> when(Args& args, bool result) {
     return Value::boolean(result);
 }
 
-Result<Value> test_defined(Evaluator&, const Value& v, Args& a) { return when(a, !v.is_undefined()); }
-Result<Value> test_undefined(Evaluator&, const Value& v, Args& a) { return when(a, v.is_undefined()); }
-Result<Value> test_none(Evaluator&, const Value& v, Args& a) { return when(a, v.is_none()); }
-Result<Value> test_boolean(Evaluator&, const Value& v, Args& a) { return when(a, v.is(Kind::Bool)); }
+Result<Value> test_defined(Evaluator&, const Value& v, Args& a) {
+    return when(a, !v.is_undefined());
+}
+Result<Value> test_undefined(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is_undefined());
+}
+Result<Value> test_none(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is_none());
+}
+Result<Value> test_boolean(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is(Kind::Bool));
+}
 Result<Value> test_true(Evaluator&, const Value& v, Args& a) {
     return when(a, v.is(Kind::Bool) && v.as_bool());
 }
 Result<Value> test_false(Evaluator&, const Value& v, Args& a) {
     return when(a, v.is(Kind::Bool) && !v.as_bool());
 }
-Result<Value> test_integer(Evaluator&, const Value& v, Args& a) { return when(a, v.is(Kind::Int)); }
-Result<Value> test_float(Evaluator&, const Value& v, Args& a) { return when(a, v.is(Kind::Float)); }
-Result<Value> test_number(Evaluator&, const Value& v, Args& a) { return when(a, v.is_number()); }
-Result<Value> test_string(Evaluator&, const Value& v, Args& a) { return when(a, v.is_string()); }
-Result<Value> test_mapping(Evaluator&, const Value& v, Args& a) { return when(a, v.is(Kind::Dict)); }
-Result<Value> test_escaped(Evaluator&, const Value&, Args& a) { return when(a, false); }
+Result<Value> test_integer(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is(Kind::Int));
+}
+Result<Value> test_float(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is(Kind::Float));
+}
+Result<Value> test_number(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is_number());
+}
+Result<Value> test_string(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is_string());
+}
+Result<Value> test_mapping(Evaluator&, const Value& v, Args& a) {
+    return when(a, v.is(Kind::Dict));
+}
+Result<Value> test_escaped(Evaluator&, const Value&, Args& a) {
+    return when(a, false);
+}
 
 Result<Value> test_sequence(Evaluator&, const Value& v, Args& a) {
     return when(a, v.is_string() || v.is_sequence() || v.is(Kind::Dict) || v.is(Kind::Range) ||
@@ -47,7 +67,8 @@ Result<Value> test_callable(Evaluator&, const Value& v, Args& a) {
 
 Result<Value> cased(Evaluator& ev, const Value& v, Args& args, const char* method) {
     NIB_ASSIGN(MarkedText text, to_str(ev.budget(), v));
-    return find_method(Kind::String, method)->fn(ev, make_text(&ev.budget(), std::move(text)), args);
+    return find_method(Kind::String, method)
+        ->fn(ev, make_text(&ev.budget(), std::move(text)), args);
 }
 
 Result<Value> test_lower(Evaluator& ev, const Value& v, Args& args) {
@@ -80,13 +101,27 @@ Result<Value> compared(Evaluator& ev, const Value& v, Args& args, Op op) {
     return ev.binary(op, v, *bound.get(0));
 }
 
-Result<Value> test_eq(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::Eq); }
-Result<Value> test_ne(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::Ne); }
-Result<Value> test_lt(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::Lt); }
-Result<Value> test_le(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::Le); }
-Result<Value> test_gt(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::Gt); }
-Result<Value> test_ge(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::Ge); }
-Result<Value> test_in(Evaluator& ev, const Value& v, Args& a) { return compared(ev, v, a, Op::In); }
+Result<Value> test_eq(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::Eq);
+}
+Result<Value> test_ne(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::Ne);
+}
+Result<Value> test_lt(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::Lt);
+}
+Result<Value> test_le(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::Le);
+}
+Result<Value> test_gt(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::Gt);
+}
+Result<Value> test_ge(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::Ge);
+}
+Result<Value> test_in(Evaluator& ev, const Value& v, Args& a) {
+    return compared(ev, v, a, Op::In);
+}
 
 // The same object: constants are, and handles to one shared value.
 Result<Value> test_sameas(Evaluator& ev, const Value& v, Args& args) {
@@ -148,6 +183,8 @@ constexpr Native kTests[] = {
 
 }  // namespace
 
-NativeTable tests() { return {std::begin(kTests), std::end(kTests)}; }
+NativeTable tests() {
+    return {std::begin(kTests), std::end(kTests)};
+}
 
 }  // namespace nib::jinja

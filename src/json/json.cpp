@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Text to tree and back. The reader is ours, iterative and checked: open containers live on an explicit
-// stack, each keeps its finished members in a plain vector and becomes a Json only when it closes. So the
-// library's own recursive parser, its linear search for each inserted key and its exceptions are never met.
-// A key is looked for in a sorted set of its object: n keys cost n log n whatever they spell.
+// Text to tree and back. The reader is ours, iterative and checked: open containers live on an
+// explicit stack, each keeps its finished members in a plain vector and becomes a Json only when it
+// closes. So the library's own recursive parser, its linear search for each inserted key and its
+// exceptions are never met. A key is looked for in a sorted set of its object: n keys cost n log n
+// whatever they spell.
 #include "src/json/json.h"
 
 #include <charconv>
@@ -15,7 +16,9 @@
 namespace nib {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 std::string show_byte(std::string_view text, size_t at) {
     if (at >= text.size()) return "the end";
@@ -25,8 +28,8 @@ std::string show_byte(std::string_view text, size_t at) {
     return std::string("byte 0x") + kHex[c >> 4] + kHex[c & 15];
 }
 
-// Length of the well-formed UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and code points above
-// U+10FFFF are not well formed.
+// Length of the well-formed UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and code
+// points above U+10FFFF are not well formed.
 size_t utf8_length(std::string_view text, size_t at) {
     const auto byte = [&](size_t i) -> unsigned {
         return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
@@ -86,8 +89,8 @@ bool is_huge(std::string_view number) {
     return point - first + (negative ? -exponent : exponent) > 0;
 }
 
-// An open array or object: what it holds so far, and for an object the keys seen and the one whose value
-// comes next.
+// An open array or object: what it holds so far, and for an object the keys seen and the one whose
+// value comes next.
 struct Frame {
     bool is_object = false;
     std::vector<Json> values;
@@ -96,11 +99,11 @@ struct Frame {
 };
 
 class Reader {
-public:
+  public:
     Reader(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
     Result<Json> read();
 
-private:
+  private:
     enum class Want { Value, ValueOrEnd, KeyOrEnd, Key, CommaOrEnd, Nothing };
 
     Error error(size_t at, const std::string& what) const {
@@ -272,20 +275,23 @@ Result<Json> Reader::read_number() {
     if (peek() == '0') {
         ++at_;
     } else {
-        while (is_digit(peek())) ++at_;
+        while (is_digit(peek()))
+            ++at_;
     }
     if (peek() == '.') {
         is_integer = false;
         ++at_;
         if (!is_digit(peek())) return expected("a digit");
-        while (is_digit(peek())) ++at_;
+        while (is_digit(peek()))
+            ++at_;
     }
     if (peek() == 'e' || peek() == 'E') {
         is_integer = false;
         ++at_;
         if (peek() == '+' || peek() == '-') ++at_;
         if (!is_digit(peek())) return expected("a digit");
-        while (is_digit(peek())) ++at_;
+        while (is_digit(peek()))
+            ++at_;
     }
     const char* first = text_.data() + start;
     const char* last = text_.data() + at_;
@@ -310,7 +316,8 @@ Result<std::string> Reader::read_string() {
     while (true) {
         if (at_ >= text_.size()) return error(start, "the string has no end");
         if (out.size() > limits_.string_bytes) {
-            return error(start, "a string above " + std::to_string(limits_.string_bytes) + " bytes");
+            return error(start,
+                         "a string above " + std::to_string(limits_.string_bytes) + " bytes");
         }
         const char c = text_[at_];
         if (c == '"') break;
@@ -318,7 +325,8 @@ Result<std::string> Reader::read_string() {
             NIB_TRY(read_escape(out));
             continue;
         }
-        if (static_cast<unsigned char>(c) < 0x20) return expected("no raw control character in a string");
+        if (static_cast<unsigned char>(c) < 0x20)
+            return expected("no raw control character in a string");
         const size_t n = utf8_length(text_, at_);
         if (n == 0) return error(at_, "not valid UTF-8");
         out.append(text_, at_, n);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Requests as clients send them: what is normalised, what is refused, what the built-in template prints.
+// Requests as clients send them: what is normalised, what is refused, what the built-in template
+// prints.
 #include "src/chat/messages.h"
 
-#include <gtest/gtest.h>
-
 #include "tests/chat/support.h"
+
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -19,8 +20,10 @@ std::string normal(std::string_view messages) {
 TEST(Messages, ContentBecomesAString) {
     EXPECT_EQ(normal(R"([{"role":"user","content":"hi","x":1}])"),
               R"([{"role":"user","content":"hi","x":1}])");
-    EXPECT_EQ(normal(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])"),
-              R"([{"role":"user","content":"a\nb"}])");
+    EXPECT_EQ(
+        normal(
+            R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])"),
+        R"([{"role":"user","content":"a\nb"}])");
     EXPECT_EQ(normal(R"([{"role":"assistant","content":null}])"),
               R"([{"role":"assistant","content":""}])");
 }
@@ -57,7 +60,8 @@ TEST(Messages, WrongOnesAreRefusedWithTheirPlace) {
         R"([{"role":"assistant","tool_calls":[{}]}])",
         R"([{"role":"assistant","tool_calls":[{"function":{}}]}])",
     };
-    for (const char* messages : kWrong) EXPECT_TRUE(fails(normal(messages))) << messages;
+    for (const char* messages : kWrong)
+        EXPECT_TRUE(fails(normal(messages))) << messages;
     EXPECT_EQ(normal(R"([{"role":"user","content":"a"},{"role":"user","content":[5]}])"),
               "ERROR messages[1].content[0]: expected an object with a type");
 }
@@ -90,14 +94,15 @@ TEST(Messages, TemplatesSeeTheWholeRequest) {
     ChatRequest request = hello();
     request.bos_token = "<s>";
     request.kwargs = json(R"({"enable_thinking":false})");
-    EXPECT_EQ(chat(request, "{{ bos_token }}{{ enable_thinking }}{{ tools is defined }}"), "<s>FalseFalse");
+    EXPECT_EQ(chat(request, "{{ bos_token }}{{ enable_thinking }}{{ tools is defined }}"),
+              "<s>FalseFalse");
     request.tools = json(R"([{"a":1}])");
     EXPECT_EQ(chat(request, "{{ tools|tojson }}"), R"([{"a": 1}])");
 }
 
 TEST(Messages, KwargsMayNotReplaceTheRequest) {
-    for (const char* name : {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token",
-                             "tokenize"}) {
+    for (const char* name :
+         {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "tokenize"}) {
         ChatRequest request = hello();
         request.kwargs = Json::object();
         request.kwargs[name] = true;
@@ -113,8 +118,10 @@ TEST(Messages, KwargsMayNotReplaceTheRequest) {
 
 TEST(Messages, TemplatesThatJoinArgumentsGetThemAsText) {
     ChatRequest request;
-    request.messages = json(R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])");
-    EXPECT_EQ(chat(request, "{{ 'x' + messages[0].tool_calls[0].function.arguments }}"), "x{\"a\":1}");
+    request.messages = json(
+        R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])");
+    EXPECT_EQ(chat(request, "{{ 'x' + messages[0].tool_calls[0].function.arguments }}"),
+              "x{\"a\":1}");
     EXPECT_TRUE(fails(chat(request, "{{ raise_exception('never') }}")));
 }
 

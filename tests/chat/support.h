@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Short ways to render a template in a test.
 #pragma once
-#include <gtest/gtest.h>
+#include "src/chat/chat_template.h"
 
 #include <string>
 #include <string_view>
 
-#include "src/chat/chat_template.h"
+#include <gtest/gtest.h>
 
 namespace nib::test {
 
@@ -31,7 +31,9 @@ inline std::string render(std::string_view source,
     return rendered.ok() ? rendered->text : "ERROR " + rendered.error().message;
 }
 
-inline bool fails(const std::string& rendered) { return rendered.rfind("ERROR ", 0) == 0; }
+inline bool fails(const std::string& rendered) {
+    return rendered.rfind("ERROR ", 0) == 0;
+}
 
 // The text with every range of data in brackets.
 inline std::string show_data(std::string_view source, const Json& context) {

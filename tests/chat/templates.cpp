@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Published templates: every stored conversation byte for byte, and every template cut short.
-#include <gtest/gtest.h>
+#include "src/chat/messages.h"
+#include "tests/chat/support.h"
+#include "tests/support/support.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "src/chat/messages.h"
-#include "tests/chat/support.h"
-#include "tests/support/support.h"
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -59,13 +59,14 @@ TEST(Templates, CutAnywhereTheyParseOrSayWhere) {
         for (size_t n = 0; n < p.source.size(); n += stride) {
             const auto parsed = ChatTemplate::parse(std::string_view(p.source).substr(0, n));
             if (parsed.ok()) continue;
-            EXPECT_NE(parsed.error().message.find("line "), std::string::npos) << p.name << " " << n;
+            EXPECT_NE(parsed.error().message.find("line "), std::string::npos)
+                << p.name << " " << n;
         }
     }
 }
 
-// The OpenAI form of a tool call (arguments in a string, content null) gives what the template would print
-// for its own preferred form.
+// The OpenAI form of a tool call (arguments in a string, content null) gives what the template
+// would print for its own preferred form.
 TEST(Templates, ToolCallsAsClientsSendThem) {
     const std::string source = shared_data("templates/Qwen-Qwen2.5-7B-Instruct.jinja");
     if (source.empty()) GTEST_SKIP() << "skipped: no reference data";

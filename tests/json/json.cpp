@@ -2,9 +2,9 @@
 // parse_json: what it accepts, what it refuses and where; dump_json.
 #include "src/json/json.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
+
+#include <gtest/gtest.h>
 
 namespace nib {
 namespace {
@@ -55,14 +55,16 @@ TEST(Json, RefusesBrokenStructure) {
     EXPECT_EQ(error_of(""), "JSON, byte 0: expected a value, got the end");
     EXPECT_EQ(error_of("{}x"), "JSON, byte 2: expected the end, got 'x'");
     EXPECT_EQ(error_of("[1 2]"), "JSON, byte 3: expected ',' or ']', got '2'");
-    for (const char* text : {"[", "[1,", "[1,]", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{1:2}",
-                             "]", "tru", "nul", "\"abc", "\"\\q\"", "\"\\u12\"", "\"\\", "[}", "{]"}) {
+    for (const char* text :
+         {"[", "[1,", "[1,]", "{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,}", "{1:2}", "]",
+          "tru", "nul", "\"abc", "\"\\q\"", "\"\\u12\"", "\"\\", "[}", "{]"}) {
         EXPECT_NE(error_of(text), "no error") << text;
     }
 }
 
 TEST(Json, RefusesRepeatedKeys) {
-    EXPECT_EQ(error_of("{\"a\":1,\"\\u0061\":2}"), "JSON, byte 7: the key is in this object already");
+    EXPECT_EQ(error_of("{\"a\":1,\"\\u0061\":2}"),
+              "JSON, byte 7: the key is in this object already");
     EXPECT_EQ(round_trip("[{\"a\":1},{\"a\":2}]"), "[{\"a\":1},{\"a\":2}]");
 }
 
@@ -79,7 +81,9 @@ TEST(Json, StringsAreValidUtf8) {
     EXPECT_NE(error_of(utf16), "no error");
 }
 
-TEST(Json, AcceptsAByteOrderMark) { EXPECT_EQ(round_trip("\xef\xbb\xbf[1]"), "[1]"); }
+TEST(Json, AcceptsAByteOrderMark) {
+    EXPECT_EQ(round_trip("\xef\xbb\xbf[1]"), "[1]");
+}
 
 TEST(Json, Limits) {
     const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
@@ -99,7 +103,8 @@ TEST(Json, Limits) {
 
 TEST(Json, ManyKeysAreReadInTime) {
     std::string text = "{";
-    for (int i = 0; i < 200'000; ++i) text += (i ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+    for (int i = 0; i < 200'000; ++i)
+        text += (i ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
     text += "}";
     const auto start = std::chrono::steady_clock::now();
     const Result<Json> parsed = parse_json(text);
@@ -110,7 +115,8 @@ TEST(Json, ManyKeysAreReadInTime) {
 }
 
 TEST(Json, EveryPrefixIsAnErrorOrAValue) {
-    const std::string text = "{\"a\":[1.5e3,\"x\\u00e9\\n\",true,null,{\"b\":-1}],\"c\":\"\xc3\xa9\"}";
+    const std::string text =
+        "{\"a\":[1.5e3,\"x\\u00e9\\n\",true,null,{\"b\":-1}],\"c\":\"\xc3\xa9\"}";
     for (size_t n = 0; n < text.size(); ++n) {
         EXPECT_FALSE(parse_json(std::string_view(text).substr(0, n)).ok()) << n;
     }

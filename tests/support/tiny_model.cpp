@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/tiny_model.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -60,11 +62,24 @@ public:
         }
         bytes.resize((bytes.size() + 31) / 32 * 32, '\0');
         file.data += bytes;
+        if (first_.empty()) first_ = name, first_type_ = static_cast<uint32_t>(def->type), first_bytes_ = bytes.size();
+    }
+
+    // The same bytes under another name; `first` was the first tensor of the file.
+    void copy(const std::string& first, const std::string& name, const TensorRow& row, const ModelConfig& c) {
+        EXPECT_EQ(first, first_);
+        const auto ne0 = static_cast<uint64_t>(size_of(row.ne0, c));
+        const auto ne1 = static_cast<uint64_t>(size_of(row.ne1, c));
+        file.tensor(name, {ne0, ne1}, first_type_, file.data.size());
+        file.data += file.data.substr(0, first_bytes_);
     }
 
     GgufBytes file;
 
 private:
+    std::string first_;
+    uint32_t first_type_ = 0;
+    size_t first_bytes_ = 0;
     const TinyOptions& options_;
     std::mt19937 rng_;
 };
@@ -134,7 +149,8 @@ std::string tiny_gguf(const ArchDef& arch, const TinyOptions& options) {
     for (const TensorRow& row : arch.tensors) {
         const std::string gguf = row.gguf;
         if (gguf.starts_with("rope_")) continue;
-        if (gguf == "output.weight" && options.tied) continue;
+        if (gguf == "output.weight" && options.copy_head) w.copy("token_embd.weight", gguf, row, c);
+        if (gguf == "output.weight" && (options.tied || options.copy_head)) continue;
         for (int layer = 0; layer < (row.layer_field ? c.n_layers : 1); layer++) {
             char name[128];
             std::snprintf(name, sizeof name, row.gguf, layer);

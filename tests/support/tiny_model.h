@@ -15,6 +15,7 @@ struct TinyOptions {
     uint32_t seed = 1;
     int n_vocab = 300;
     bool tied = false;             // no output.weight
+    bool copy_head = false;        // output.weight is a copy of the table
     // Changes of the config: key without the prefix. NaN removes an integer key, infinity a float key.
     std::vector<TinyKey> keys;
     std::string without_tensor;    // left out
