@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a device must be able to do: hold weights in its own layout, hold KV blocks, and run the steps of a
-// plan. Everything above (models, engine) speaks to this interface only.
+// What a device must be able to do: hold weights in its own layout, hold KV blocks, and run the
+// steps of a plan. Everything above (models, engine) speaks to this interface only.
 //
 // Threads: one thread at a time calls a Backend, a WeightStore or an Executor.
 #pragma once
+#include "ggml-like/plan.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,22 +13,20 @@
 #include <string>
 #include <vector>
 
-#include "ggml-like/plan.h"
-
 namespace nib {
 
 inline constexpr int32_t kBlockTokens = 64;  // tokens of a KV block
 
-// KV blocks of layers that see the same positions. A block holds kBlockTokens tokens of all its layers;
-// inside, the device decides.
+// KV blocks of layers that see the same positions. A block holds kBlockTokens tokens of all its
+// layers; inside, the device decides.
 struct KvGroupSpec {
-    int32_t window = 0;                  // 0: everything
+    int32_t window = 0;  // 0: everything
     std::vector<AttentionSpec> layers;
 };
 
 // The device memory of one group: a number of equal blocks.
 class KvMemory {
-public:
+  public:
     virtual ~KvMemory() = default;
     virtual size_t block_bytes() const = 0;
     virtual int32_t n_blocks() const = 0;
@@ -43,30 +43,33 @@ struct StepInputs {
     const int64_t* positions = nullptr;  // [n_rows]; rows of a sequence follow each other in order
     const int32_t* sequences = nullptr;  // [n_rows]: index into tables
     int32_t n_outputs = 0;
-    const int32_t* outputs = nullptr;    // [n_outputs]: rows whose logits are wanted, ascending
-    // tables[group][sequence][position / kBlockTokens]: block ids; blocks before a window are not read.
+    const int32_t* outputs = nullptr;  // [n_outputs]: rows whose logits are wanted, ascending
+    // tables[group][sequence][position / kBlockTokens]: block ids; blocks before a window are not
+    // read.
     std::vector<std::vector<const int32_t*>> tables;
-    std::vector<KvMemory*> kv;           // [group]
+    std::vector<KvMemory*> kv;  // [group]
     // Called for each wanted row in order; logits [n_vocab] live until it returns.
     std::function<void(int32_t output, std::span<const float> logits)> on_logits;
 };
 
+using LoadProgress = std::function<bool(const uint8_t* data, size_t bytes)>;
+
 class WeightStore {
-public:
+  public:
     virtual ~WeightStore() = default;
     virtual size_t bytes() const = 0;
 };
 
 // A plan bound to weights, ready to run.
 class Executor {
-public:
+  public:
     virtual ~Executor() = default;
     virtual size_t workspace_bytes() const = 0;
     virtual Result<void> run(const StepInputs& step) = 0;
 };
 
 class Backend {
-public:
+  public:
     virtual ~Backend() = default;
     virtual std::string description() const = 0;  // "cpu avx512, 2 threads"
     // Bytes that could still be taken for weights and KV without hurting others.
@@ -75,11 +78,12 @@ public:
     virtual bool supports(const Graph& graph, const Node& node) const = 0;
     // Bytes that an executor of the plan needs beside weights and KV.
     virtual size_t workspace(const Plan& plan) const = 0;
-    // Copies weights into the device's layout; `done(bytes of the file that were read)` may be called from any
-    // thread, returns false to give up. Afterwards Weight::data is not needed.
+    // Copies weights into the device's layout. `done(data, bytes)` says which bytes of the file are
+    // not needed any more; it may be called from any thread and returns false to give up.
     virtual Result<std::unique_ptr<WeightStore>> load(std::span<const Weight> weights,
-                                                      const std::function<bool(size_t)>& done) = 0;
-    virtual Result<std::unique_ptr<KvMemory>> make_kv(const KvGroupSpec& group, int32_t n_blocks) = 0;
+                                                      const LoadProgress& done) = 0;
+    virtual Result<std::unique_ptr<KvMemory>> make_kv(const KvGroupSpec& group,
+                                                      int32_t n_blocks) = 0;
     // kv_groups: as the blocks were made; every attention layer is in exactly one of them.
     virtual Result<std::unique_ptr<Executor>> prepare(std::shared_ptr<const Plan> plan,
                                                       const WeightStore& weights,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Building a graph: every call finds its op, lets the op's rule make the shape, and appends a node. After
-// the first mistake nothing is appended any more and finish() tells it.
+// Building a graph: every call finds its op, lets the op's rule make the shape, and appends a node.
+// After the first mistake nothing is appended any more and finish() tells it.
 #include "ggml-like/graph.h"
+
+#include "ggml-like/op.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include "ggml-like/op.h"
 
 namespace nib {
 
@@ -18,13 +18,9 @@ const OpDef* find_op(const char* name) {
     return nullptr;
 }
 
-std::vector<float> decode_weight(const Weight& w) {
-    std::vector<float> values(static_cast<size_t>(w.ne0) * static_cast<size_t>(w.ne1));
-    w.def->decode(w.data, values.data(), values.size());
-    return values;
+const char* op_name(const Node& node) {
+    return node.op->name;
 }
-
-const char* op_name(const Node& node) { return node.op->name; }
 
 void Graph::fail(std::string message) {
     if (error_.empty()) error_ = std::move(message);
@@ -62,10 +58,15 @@ const OpDef* op(const char* name) {
 }
 }  // namespace
 
-Tensor Graph::embed(const Weight* table) { return push({.op = op("embed"), .weights = {table}}); }
+Tensor Graph::embed(const Weight* table) {
+    return push({.op = op("embed"), .weights = {table}});
+}
 
-Tensor Graph::matmul(const Weight* w, Tensor x) {
-    return push({.op = op("matmul"), .inputs = {x}, .weights = {w}});
+Tensor Graph::matmul(const Weight* w, Tensor x, Precision p) {
+    return push({.op = op("matmul"),
+                 .inputs = {x},
+                 .weights = {w},
+                 .params = {.precise = p == Precision::High}});
 }
 
 Tensor Graph::add_bias(Tensor x, const Weight* bias) {
@@ -76,7 +77,9 @@ Tensor Graph::rms_norm(Tensor x, const Weight* w, float eps) {
     return push({.op = op("rms_norm"), .inputs = {x}, .weights = {w}, .params = {.eps = eps}});
 }
 
-Tensor Graph::add(Tensor a, Tensor b) { return push({.op = op("add"), .inputs = {a, b}}); }
+Tensor Graph::add(Tensor a, Tensor b) {
+    return push({.op = op("add"), .inputs = {a, b}});
+}
 
 Tensor Graph::scale(Tensor x, float factor) {
     return push({.op = op("scale"), .inputs = {x}, .params = {.factor = factor}});
@@ -122,7 +125,9 @@ Tensor Graph::attention(Tensor q, Tensor k, Tensor v, const AttentionSpec& spec)
     return push({.op = op("attention"), .inputs = {q, k, v}, .params = {.attention = spec}});
 }
 
-Tensor Graph::select_outputs(Tensor x) { return push({.op = op("select_outputs"), .inputs = {x}}); }
+Tensor Graph::select_outputs(Tensor x) {
+    return push({.op = op("select_outputs"), .inputs = {x}});
+}
 
 void Graph::output(Tensor logits) {
     if (!logits.valid()) return;

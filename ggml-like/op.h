@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What an op is: a name, a rule for its shape, and a plain reference in double that says what it means. One
-// file of ops/ each. Backends have their own ways; tests compare them with these.
+// What an op is: a name, a rule for its shape, and a plain reference in double that says what it
+// means. One file of ops/ each. Backends have their own ways; tests compare them with these.
 #pragma once
+#include "ggml-like/graph.h"
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "ggml-like/graph.h"
 
 namespace nib {
 
@@ -31,6 +31,14 @@ struct ReferenceContext {
     int32_t n_rows;       // of the result
     ReferenceValue& out;  // shaped, zero
 
+    // By Weight::id: the bytes of every weight.
+    std::span<const std::vector<uint8_t>> store;
+
+    // A weight of the node as floats, whatever its type; as the bytes of its rows.
+    std::vector<float> weight(size_t i) const;
+    const uint8_t* weight_bytes(size_t i) const {
+        return store[static_cast<size_t>(node.weights[i]->id)].data();
+    }
     // Keys and values of a layer; table: the blocks of the sequence.
     ReferenceKv& kv_of(int32_t layer, const int32_t*& table, int32_t sequence) const;
 };
@@ -46,8 +54,5 @@ struct OpDef {
 
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(const char* name);  // nullptr if there is none
-
-// A weight as floats, whatever its type.
-std::vector<float> decode_weight(const Weight& w);
 
 }  // namespace nib

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The planner: fuse while something matches, order what is left, give every value a place. A place is free
-// again after the last node that reads it; an op that may work in place takes over its dying input.
+// The planner: fuse while something matches, order what is left, give every value a place. A place
+// is free again after the last node that reads it; an op that may work in place takes over its
+// dying input.
 #include "ggml-like/plan.h"
+
+#include "ggml-like/op.h"
 
 #include <algorithm>
 #include <map>
-
-#include "ggml-like/op.h"
 
 namespace nib {
 namespace {
@@ -15,7 +16,8 @@ std::vector<int32_t> count_uses(const Graph& graph) {
     std::vector<int32_t> uses(graph.nodes().size());
     for (const Node& n : graph.nodes()) {
         if (!n.op) continue;
-        for (Tensor t : n.inputs) uses[static_cast<size_t>(t.node)]++;
+        for (Tensor t : n.inputs)
+            uses[static_cast<size_t>(t.node)]++;
     }
     uses[static_cast<size_t>(graph.result().node)]++;
     return uses;
@@ -35,7 +37,7 @@ void fuse(Plan& plan) {
 
 // Free and used stretches of the arena, first fit.
 class Arena {
-public:
+  public:
     size_t take(size_t floats) {
         for (auto it = free_.begin(); it != free_.end(); ++it) {
             if (it->second < floats) continue;
@@ -75,13 +77,13 @@ public:
 
     size_t size() const { return end_; }
 
-private:
+  private:
     std::map<size_t, size_t> free_;
     size_t end_ = 0;
 };
 
 class Placer {
-public:
+  public:
     explicit Placer(Plan& plan) : plan_(plan), nodes_(plan.graph.nodes()) {}
 
     void run() {
@@ -91,14 +93,16 @@ public:
             place(order_[step], step);
             release(step);
         }
-        for (size_t i = 0; i < nodes_.size(); i++) place_alias(static_cast<int32_t>(i));
+        for (size_t i = 0; i < nodes_.size(); i++)
+            place_alias(static_cast<int32_t>(i));
         plan_.arena_floats = arena_.size();
     }
 
-private:
+  private:
     // The node whose place a value lies in, and where.
     int32_t root(int32_t i) const {
-        while (node(i).op->alias) i = node(i).inputs[0].node;
+        while (node(i).op->alias)
+            i = node(i).inputs[0].node;
         return i;
     }
 
@@ -150,7 +154,8 @@ private:
         for (size_t s = 0; s <= step; s++) {
             const int32_t i = order_[s];
             if (last_use_[static_cast<size_t>(i)] != step) continue;
-            if (std::find(owner_moved_.begin(), owner_moved_.end(), i) != owner_moved_.end()) continue;
+            if (std::find(owner_moved_.begin(), owner_moved_.end(), i) != owner_moved_.end())
+                continue;
             arena_.give(plan_.places[static_cast<size_t>(i)].offset, floats_of(i));
         }
     }
@@ -188,7 +193,8 @@ Result<std::shared_ptr<const Plan>> make_plan(Graph graph, const PlanOptions& op
     const std::vector<Node>& nodes = plan->graph.nodes();
     for (size_t i = 0; i < nodes.size(); i++) {
         if (!nodes[i].op || nodes[i].op->alias || !uses[i]) continue;
-        (nodes[i].shape.rows == Rows::Step ? plan->trunk : plan->tail).push_back(static_cast<int32_t>(i));
+        (nodes[i].shape.rows == Rows::Step ? plan->trunk : plan->tail)
+            .push_back(static_cast<int32_t>(i));
     }
     Placer(*plan).run();
     return std::shared_ptr<const Plan>(std::move(plan));

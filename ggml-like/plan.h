@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
-// From a graph to a plan: fusions are applied, values get places in one arena (a place is used again as
-// soon as nothing needs what lies there), and the nodes are split into the trunk (every row of the step)
-// and the tail (only rows whose logits are wanted, run in slices so that logits never fill the memory).
+// From a graph to a plan: fusions are applied, values get places in one arena (a place is used
+// again as soon as nothing needs what lies there), and the nodes are split into the trunk (every
+// row of the step) and the tail (only rows whose logits are wanted, run in slices so that logits
+// never fill the memory).
 #pragma once
+#include "ggml-like/graph.h"
+
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "ggml-like/graph.h"
-
 namespace nib {
 
-// A rewrite of the graph that a plan applies while it matches. It never changes a bit of the result.
+// A rewrite of the graph that a plan applies while it matches. It never changes a bit of the
+// result.
 struct FusionDef {
     const char* name;
-    // Tries to fuse `node` (an index) with what it uses; true if the graph changed. use_count[i] is the number
-    // of nodes that read node i.
+    // Tries to fuse `node` (an index) with what it uses; true if the graph changed. use_count[i] is
+    // the number of nodes that read node i.
     bool (*apply)(Graph& graph, int32_t node, const std::vector<int32_t>& use_count);
 };
 std::span<const FusionDef* const> all_fusions();

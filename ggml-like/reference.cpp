@@ -8,7 +8,8 @@ namespace nib {
 
 ReferenceKv::ReferenceKv(const KvGroupSpec& group, int32_t n_blocks) : n_blocks_(n_blocks) {
     for (const AttentionSpec& a : group.layers) {
-        const size_t token = 2 * static_cast<size_t>(a.n_kv_heads) * static_cast<size_t>(a.head_dim);
+        const size_t token =
+            2 * static_cast<size_t>(a.n_kv_heads) * static_cast<size_t>(a.head_dim);
         layers_.push_back({a.layer, block_floats_, token});
         block_floats_ += token * kBlockTokens;
     }
@@ -41,33 +42,47 @@ void ReferenceKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
 }
 
 ReferenceKv& ReferenceContext::kv_of(int32_t layer, const int32_t*& table, int32_t sequence) const {
-    for (size_t group = 0; group < step.kv.size(); group++) {
-        auto* kv = static_cast<ReferenceKv*>(step.kv[group]);
-        if (!kv->has(layer)) continue;
-        table = step.tables[group][static_cast<size_t>(sequence)];
-        return *kv;
-    }
-    NIB_ASSERT(!"an attention layer is in one KV group");
-    std::abort();
+    const auto found = std::find_if(step.kv.begin(), step.kv.end(), [&](KvMemory* kv) {
+        return static_cast<ReferenceKv*>(kv)->has(layer);
+    });
+    NIB_ASSERT(found != step.kv.end());
+    table =
+        step.tables[static_cast<size_t>(found - step.kv.begin())][static_cast<size_t>(sequence)];
+    return static_cast<ReferenceKv&>(**found);
+}
+
+std::vector<float> ReferenceContext::weight(size_t i) const {
+    const Weight& w = *node.weights[i];
+    std::vector<float> values(static_cast<size_t>(w.ne0) * static_cast<size_t>(w.ne1));
+    w.def->decode(weight_bytes(i), values.data(), values.size());
+    return values;
 }
 
 namespace {
 
-class ReferenceWeights : public WeightStore {
-public:
-    size_t bytes() const override { return 0; }
+struct ReferenceWeights : WeightStore {
+    std::vector<std::vector<uint8_t>> rows;  // by Weight::id
+    size_t bytes() const override {
+        size_t sum = 0;
+        for (const auto& r : rows)
+            sum += r.size();
+        return sum;
+    }
 };
 
 class ReferenceExecutor : public Executor {
-public:
-    explicit ReferenceExecutor(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  public:
+    ReferenceExecutor(std::shared_ptr<const Plan> plan, const ReferenceWeights& weights)
+        : plan_(std::move(plan)), weights_(weights) {}
     size_t workspace_bytes() const override { return 0; }
 
     Result<void> run(const StepInputs& step) override {
         values_.assign(plan_->graph.nodes().size(), {});
-        for (int32_t i : plan_->trunk) run_node(i, step, step.n_rows);
+        for (int32_t i : plan_->trunk)
+            run_node(i, step, step.n_rows);
         if (!step.n_outputs) return {};
-        for (int32_t i : plan_->tail) run_node(i, step, step.n_outputs);
+        for (int32_t i : plan_->tail)
+            run_node(i, step, step.n_outputs);
         const ReferenceValue& logits = values_[static_cast<size_t>(plan_->graph.result().node)];
         for (int32_t o = 0; o < step.n_outputs; o++) {
             step.on_logits(o, {logits.row(o), static_cast<size_t>(logits.shape.width())});
@@ -75,14 +90,15 @@ public:
         return {};
     }
 
-private:
+  private:
     void run_node(int32_t index, const StepInputs& step, int32_t n_rows) {
         const Node& node = plan_->graph.nodes()[static_cast<size_t>(index)];
         ReferenceValue& out = values_[static_cast<size_t>(index)];
         out.shape = node.shape;
         out.data.assign(static_cast<size_t>(n_rows) * static_cast<size_t>(node.shape.width()), 0);
-        ReferenceContext c{plan_->graph, node, step, {}, n_rows, out};
-        for (Tensor t : node.inputs) c.inputs.push_back(&value_of(t, step, n_rows));
+        ReferenceContext c{plan_->graph, node, step, {}, n_rows, out, weights_.rows};
+        for (Tensor t : node.inputs)
+            c.inputs.push_back(&value_of(t, step, n_rows));
         node.op->reference(c);
     }
 
@@ -93,28 +109,37 @@ private:
     }
 
     std::shared_ptr<const Plan> plan_;
+    const ReferenceWeights& weights_;
     std::vector<ReferenceValue> values_;
 };
 
 class ReferenceBackend : public Backend {
-public:
+  public:
     std::string description() const override { return "reference"; }
     uint64_t memory_available() const override { return uint64_t{1} << 40; }
     bool supports(const Graph&, const Node&) const override { return true; }
     size_t workspace(const Plan&) const override { return 0; }
 
-    Result<std::unique_ptr<WeightStore>> load(std::span<const Weight>,
-                                              const std::function<bool(size_t)>&) override {
-        return std::unique_ptr<WeightStore>(new ReferenceWeights());
+    Result<std::unique_ptr<WeightStore>> load(std::span<const Weight> weights,
+                                              const LoadProgress& done) override {
+        auto store = std::make_unique<ReferenceWeights>();
+        for (const Weight& w : weights) {
+            store->rows.emplace_back(w.data, w.data + w.bytes());
+            if (done && !done(w.data, w.bytes()))
+                return Error{Status::Cancelled, "loading was given up"};
+        }
+        return std::unique_ptr<WeightStore>(std::move(store));
     }
 
     Result<std::unique_ptr<KvMemory>> make_kv(const KvGroupSpec& group, int32_t n_blocks) override {
         return std::unique_ptr<KvMemory>(new ReferenceKv(group, n_blocks));
     }
 
-    Result<std::unique_ptr<Executor>> prepare(std::shared_ptr<const Plan> plan, const WeightStore&,
+    Result<std::unique_ptr<Executor>> prepare(std::shared_ptr<const Plan> plan,
+                                              const WeightStore& weights,
                                               std::span<const KvGroupSpec>) override {
-        return std::unique_ptr<Executor>(new ReferenceExecutor(std::move(plan)));
+        return std::unique_ptr<Executor>(
+            new ReferenceExecutor(std::move(plan), static_cast<const ReferenceWeights&>(weights)));
     }
 };
 

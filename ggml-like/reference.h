@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The reference backend: every op by its plain loops, one after the other, weights decoded to floats, KV in
-// floats. It says what a plan means; tests hold every other backend against it. Slow on purpose.
+// The reference backend: every op by its plain loops, one after the other, weights decoded to
+// floats, KV in floats. It says what a plan means; tests hold every other backend against it. Slow
+// on purpose.
 #pragma once
-#include <memory>
-#include <vector>
-
 #include "ggml-like/backend.h"
 #include "ggml-like/op.h"
+
+#include <memory>
+#include <vector>
 
 namespace nib {
 
 // Keys and values of one group in floats: [block][layer][token][k then v of all heads].
 class ReferenceKv : public KvMemory {
-public:
+  public:
     ReferenceKv(const KvGroupSpec& group, int32_t n_blocks);
     size_t block_bytes() const override { return block_floats_ * sizeof(float); }
     int32_t n_blocks() const override { return n_blocks_; }
@@ -22,7 +23,7 @@ public:
     float* token(int32_t block, int32_t layer, int32_t slot);
     bool has(int32_t layer) const;
 
-private:
+  private:
     struct Layer {
         int32_t layer;
         size_t offset, token_floats;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Errors are values. A function that can fail returns Result<T>: a value, or an Error that says what
-// went wrong, where, what was expected and what was found, in one line. No exception crosses our
-// functions. NIB_ASSERT is for promises between programmers; nothing from outside may reach it.
+// Errors are values. A function that can fail returns Result<T>: a value, or an Error that says
+// what went wrong, where, what was expected and what was found, in one line. No exception crosses
+// our functions. NIB_ASSERT is for promises between programmers; nothing from outside may reach it.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,7 @@ inline int exit_code(Status status) {
 
 template <class T>
 class [[nodiscard]] Result {
-public:
+  public:
     Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
     Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
@@ -54,14 +54,14 @@ public:
     T&& operator*() && { return std::move(*this).value(); }
     const Error& error() const { return std::get<Error>(state_); }
 
-private:
+  private:
     std::variant<T, Error> state_;
 };
 
 // A result without a value.
 template <>
 class [[nodiscard]] Result<void> {
-public:
+  public:
     Result() = default;
     Result(Error error) : error_(std::move(error)), ok_(false) {}  // NOLINT
 
@@ -69,7 +69,7 @@ public:
     explicit operator bool() const { return ok_; }
     const Error& error() const { return error_; }
 
-private:
+  private:
     Error error_;
     bool ok_ = true;
 };
@@ -87,19 +87,19 @@ namespace detail {
 #define NIB_CONCAT(a, b)  NIB_CONCAT_(a, b)
 
 // NIB_TRY(expression): returns the error of a Result from the enclosing function.
-#define NIB_TRY(...)                                                  \
-    do {                                                              \
-        if (auto nib_try_ = (__VA_ARGS__); !nib_try_.ok()) {          \
-            return nib_try_.error();                                  \
-        }                                                             \
+#define NIB_TRY(...)                                         \
+    do {                                                     \
+        if (auto nib_try_ = (__VA_ARGS__); !nib_try_.ok()) { \
+            return nib_try_.error();                         \
+        }                                                    \
     } while (0)
 
 // NIB_ASSIGN(auto x, expression): x = the value, or returns the error.
-#define NIB_ASSIGN(target, ...)                                           \
-    auto NIB_CONCAT(nib_result_, __LINE__) = (__VA_ARGS__);               \
-    if (!NIB_CONCAT(nib_result_, __LINE__).ok()) {                        \
-        return NIB_CONCAT(nib_result_, __LINE__).error();                 \
-    }                                                                     \
+#define NIB_ASSIGN(target, ...)                             \
+    auto NIB_CONCAT(nib_result_, __LINE__) = (__VA_ARGS__); \
+    if (!NIB_CONCAT(nib_result_, __LINE__).ok()) {          \
+        return NIB_CONCAT(nib_result_, __LINE__).error();   \
+    }                                                       \
     target = std::move(NIB_CONCAT(nib_result_, __LINE__)).value()
 
 #define NIB_ASSERT(condition) \

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Gemma 2: scaled embeddings, norms before and after attention and feed forward, GELU gates, every second
-// layer sees a window, soft caps on attention scores and logits. Source: arXiv:2408.00118. Norm weights in
-// GGUF files already hold 1 + w.
-#include <cmath>
-
+// Gemma 2: scaled embeddings, norms before and after attention and feed forward, GELU gates, every
+// second layer sees a window, soft caps on attention scores and logits. Source: arXiv:2408.00118.
+// Norm weights in GGUF files already hold 1 + w.
 #include "src/layers.h"
+
+#include <cmath>
 
 namespace nib {
 namespace {
@@ -19,7 +19,8 @@ Result<ModelConfig> read_config(ConfigReader& keys) {
     c.final_softcap = static_cast<float>(final);
     c.embd_scale = static_cast<float>(std::sqrt(double(c.n_embd)));
     // The 27B model scales by its width per head instead of by its head size.
-    if (c.n_layers == 46) c.attn_scale = static_cast<float>(1 / std::sqrt(double(c.n_embd) / c.n_heads));
+    if (c.n_layers == 46)
+        c.attn_scale = static_cast<float>(1 / std::sqrt(double(c.n_embd) / c.n_heads));
     return c;
 }
 
@@ -27,10 +28,21 @@ constexpr TensorRow kTensors[] = {
     NIB_ROWS_EMBEDDING,
     NIB_LAYER_ROW("attn_norm.weight", "input_layernorm.weight", attn_norm, Embd, One, Required),
     NIB_ROWS_QKV,
-    NIB_LAYER_ROW("post_attention_norm.weight", "post_attention_layernorm.weight", attn_post_norm, Embd, One, Required),
-    NIB_LAYER_ROW("ffn_norm.weight", "pre_feedforward_layernorm.weight", ffn_norm, Embd, One, Required),
+    NIB_LAYER_ROW("post_attention_norm.weight",
+                  "post_attention_layernorm.weight",
+                  attn_post_norm,
+                  Embd,
+                  One,
+                  Required),
+    NIB_LAYER_ROW(
+        "ffn_norm.weight", "pre_feedforward_layernorm.weight", ffn_norm, Embd, One, Required),
     NIB_ROWS_GATED_FFN,
-    NIB_LAYER_ROW("post_ffw_norm.weight", "post_feedforward_layernorm.weight", ffn_post_norm, Embd, One, Required),
+    NIB_LAYER_ROW("post_ffw_norm.weight",
+                  "post_feedforward_layernorm.weight",
+                  ffn_post_norm,
+                  Embd,
+                  One,
+                  Required),
 };
 
 void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {
@@ -48,16 +60,26 @@ void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {
 }
 
 constexpr TinyKey kTiny[] = {
-    {"block_count", 2},           {"embedding_length", 64},       {"feed_forward_length", 96},
-    {"context_length", 512},      {"attention.head_count", 4},    {"attention.head_count_kv", 2},
-    {"attention.key_length", 32}, {"attention.value_length", 32}, {"attention.sliding_window", 40},
+    {"block_count", 2},
+    {"embedding_length", 64},
+    {"feed_forward_length", 96},
+    {"context_length", 512},
+    {"attention.head_count", 4},
+    {"attention.head_count_kv", 2},
+    {"attention.key_length", 32},
+    {"attention.value_length", 32},
+    {"attention.sliding_window", 40},
     {"attention.layer_norm_rms_epsilon", 1e-6, true},
-    {"attn_logit_softcapping", 50, true}, {"final_logit_softcapping", 30, true},
+    {"attn_logit_softcapping", 50, true},
+    {"final_logit_softcapping", 30, true},
 };
 
 }  // namespace
 
-extern const ArchDef arch_gemma2 = {
-    .name = "gemma2", .read_config = read_config, .tensors = kTensors, .build = build, .tiny = kTiny};
+extern const ArchDef arch_gemma2 = {.name = "gemma2",
+                                    .read_config = read_config,
+                                    .tensors = kTensors,
+                                    .build = build,
+                                    .tiny = kTiny};
 
 }  // namespace nib

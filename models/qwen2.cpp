@@ -12,11 +12,8 @@ Result<ModelConfig> read_config(ConfigReader& keys) {
 }
 
 constexpr TensorRow kTensors[] = {
-    NIB_ROWS_EMBEDDING,
-    NIB_ROWS_PRE_NORMS,
-    NIB_ROWS_QKV,
-    NIB_ROWS_QKV_BIAS(Required),
-    NIB_ROWS_GATED_FFN,
+    NIB_ROWS_EMBEDDING,          NIB_ROWS_PRE_NORMS, NIB_ROWS_QKV,
+    NIB_ROWS_QKV_BIAS(Required), NIB_ROWS_GATED_FFN,
 };
 
 void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {
@@ -33,14 +30,22 @@ void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {
 }
 
 constexpr TinyKey kTiny[] = {
-    {"block_count", 2},          {"embedding_length", 64},        {"feed_forward_length", 128},
-    {"context_length", 512},     {"attention.head_count", 4},     {"attention.head_count_kv", 1},
-    {"rope.freq_base", 1e6, true}, {"attention.layer_norm_rms_epsilon", 1e-6, true},
+    {"block_count", 2},
+    {"embedding_length", 64},
+    {"feed_forward_length", 128},
+    {"context_length", 512},
+    {"attention.head_count", 4},
+    {"attention.head_count_kv", 1},
+    {"rope.freq_base", 1e6, true},
+    {"attention.layer_norm_rms_epsilon", 1e-6, true},
 };
 
 }  // namespace
 
-extern const ArchDef arch_qwen2 = {
-    .name = "qwen2", .read_config = read_config, .tensors = kTensors, .build = build, .tiny = kTiny};
+extern const ArchDef arch_qwen2 = {.name = "qwen2",
+                                   .read_config = read_config,
+                                   .tensors = kTensors,
+                                   .build = build,
+                                   .tiny = kTiny};
 
 }  // namespace nib

@@ -22,17 +22,28 @@ AttentionSpec ModelConfig::attention(int32_t layer) const {
 
 int32_t size_of(Dim dim, const ModelConfig& c) {
     switch (dim) {
-    case Dim::One: return 1;
-    case Dim::Embd: return c.n_embd;
-    case Dim::Ff: return c.n_ff;
-    case Dim::FfTwice: return 2 * c.n_ff;
-    case Dim::Q: return c.n_heads * c.head_dim;
-    case Dim::Kv: return c.n_kv_heads * c.head_dim;
-    case Dim::Qkv: return (c.n_heads + 2 * c.n_kv_heads) * c.head_dim;
-    case Dim::HeadDim: return c.head_dim;
-    case Dim::HeadDimHalf: return c.head_dim / 2;
-    case Dim::RopeHalf: return c.rope.n_dims / 2;
-    case Dim::Vocab: return c.n_vocab;
+    case Dim::One:
+        return 1;
+    case Dim::Embd:
+        return c.n_embd;
+    case Dim::Ff:
+        return c.n_ff;
+    case Dim::FfTwice:
+        return 2 * c.n_ff;
+    case Dim::Q:
+        return c.n_heads * c.head_dim;
+    case Dim::Kv:
+        return c.n_kv_heads * c.head_dim;
+    case Dim::Qkv:
+        return (c.n_heads + 2 * c.n_kv_heads) * c.head_dim;
+    case Dim::HeadDim:
+        return c.head_dim;
+    case Dim::HeadDimHalf:
+        return c.head_dim / 2;
+    case Dim::RopeHalf:
+        return c.rope.n_dims / 2;
+    case Dim::Vocab:
+        return c.n_vocab;
     }
     return 0;
 }
@@ -46,8 +57,8 @@ const ArchDef* find_arch(const std::string& name) {
 
 namespace {
 
-Result<int32_t> same_for_all(ConfigReader& keys, const char* key, int64_t fallback, int32_t n_layers,
-                             int64_t high) {
+Result<int32_t> same_for_all(
+    ConfigReader& keys, const char* key, int64_t fallback, int32_t n_layers, int64_t high) {
     NIB_ASSIGN(const std::vector<int64_t> values, keys.per_layer(key, fallback, n_layers, 1, high));
     for (int64_t v : values) {
         if (v != values[0]) return keys.bad(key, "differs between layers, which is not supported");
@@ -70,7 +81,8 @@ Result<void> read_heads(ConfigReader& keys, ModelConfig& c) {
                                                     std::to_string(c.n_embd));
     }
     const int64_t most = kMaxWidth / c.n_heads;
-    NIB_ASSIGN(const int64_t key, keys.integer_or("attention.key_length", c.n_embd / c.n_heads, 1, most));
+    NIB_ASSIGN(const int64_t key,
+               keys.integer_or("attention.key_length", c.n_embd / c.n_heads, 1, most));
     NIB_ASSIGN(const int64_t value, keys.integer_or("attention.value_length", key, 1, most));
     if (key != value || key % 16) {
         return keys.bad("attention.key_length",
@@ -83,7 +95,8 @@ Result<void> read_heads(ConfigReader& keys, ModelConfig& c) {
 
 Result<void> read_rope(ConfigReader& keys, ModelConfig& c, bool neox) {
     c.rope.neox = neox;
-    NIB_ASSIGN(const int64_t dims, keys.integer_or("rope.dimension_count", c.head_dim, 2, c.head_dim));
+    NIB_ASSIGN(const int64_t dims,
+               keys.integer_or("rope.dimension_count", c.head_dim, 2, c.head_dim));
     if (dims % 2) return keys.bad("rope.dimension_count", std::to_string(dims) + " is odd");
     c.rope.n_dims = static_cast<int32_t>(dims);
     NIB_ASSIGN(const double base, keys.number_or("rope.freq_base", 10000, 1, 1e12));
@@ -106,7 +119,8 @@ Result<void> read_rope(ConfigReader& keys, ModelConfig& c, bool neox) {
         // The attention temperature of arXiv:2309.00071 section 3.4.
         c.rope.mscale *= static_cast<float>(1 + 0.1 * std::log(c.rope.factor));
     } else if (type != "none" && type != "longrope") {
-        return keys.bad("rope.scaling.type", "'" + type + "' is not supported (none, linear, yarn, longrope)");
+        return keys.bad("rope.scaling.type",
+                        "'" + type + "' is not supported (none, linear, yarn, longrope)");
     }
     return {};
 }
@@ -128,16 +142,19 @@ Result<void> read_common(ConfigReader& keys, ModelConfig& c, bool neox) {
     NIB_TRY(keys.integer_or("vocab_size", 1, 1, kMaxVocab));  // the table's rows say it
     NIB_ASSIGN(const int64_t experts, keys.integer_or("expert_count", 0, 0, 1 << 20));
     NIB_TRY(keys.integer_or("expert_used_count", 0, 0, 1 << 20));
-    if (experts) return keys.bad("expert_count", std::to_string(experts) + ": experts are not supported");
+    if (experts)
+        return keys.bad("expert_count", std::to_string(experts) + ": experts are not supported");
     NIB_ASSIGN(const int64_t causal, keys.integer_or("attention.causal", 1, 0, 1));
-    if (!causal) return keys.bad("attention.causal", "attention that is not causal is not supported");
+    if (!causal)
+        return keys.bad("attention.causal", "attention that is not causal is not supported");
     keys.ignore("tensor_data_layout");
     keys.ignore("max_position_embeddings");
     return {};
 }
 
 Result<void> read_window(ConfigReader& keys, ModelConfig& c, int32_t period) {
-    NIB_ASSIGN(const int64_t window, keys.integer_or("attention.sliding_window", 0, 0, kMaxContext));
+    NIB_ASSIGN(const int64_t window,
+               keys.integer_or("attention.sliding_window", 0, 0, kMaxContext));
     c.window = static_cast<int32_t>(window);
     c.rope_window = c.rope;
     if (!window) return {};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The engine for one sequence: prefill in chunks, then a token a step. The sequence of the previous call
-// stays in the KV cache; a new prompt computes only what it does not share with it.
+// The engine for one sequence: prefill in chunks, then a token a step. The sequence of the previous
+// call stays in the KV cache; a new prompt computes only what it does not share with it.
 #include "src/engine.h"
-
-#include <algorithm>
-#include <chrono>
 
 #include "src/runner.h"
 #include "src/stop_filter.h"
+
+#include <algorithm>
+#include <chrono>
 
 namespace nib {
 namespace {
@@ -23,7 +23,8 @@ std::string chat_template_of(const GgufFile& file, const EngineOptions& options)
     if (!v) return {};
     if (v->type == GgufType::String) return std::string(v->text);
     if (options.log) {
-        options.log(LogLevel::Warning, file.path() + ": tokenizer.chat_template is not a string, ignored");
+        options.log(LogLevel::Warning,
+                    file.path() + ": tokenizer.chat_template is not a string, ignored");
     }
     return {};
 }
@@ -32,9 +33,12 @@ std::string chat_template_of(const GgufFile& file, const EngineOptions& options)
 
 const char* finish_reason_name(FinishReason reason) {
     switch (reason) {
-    case FinishReason::Stop: return "stop";
-    case FinishReason::Length: return "length";
-    case FinishReason::Cancelled: return "cancelled";
+    case FinishReason::Stop:
+        return "stop";
+    case FinishReason::Length:
+        return "length";
+    case FinishReason::Cancelled:
+        return "cancelled";
     }
     return "";
 }
@@ -57,13 +61,13 @@ struct Engine::Impl {
 
 // The loop of one generate() call after its prompt: sample, show, step.
 class Generation {
-public:
+  public:
     Generation(Engine::Impl& engine, const Request& request, Sampler& sampler, Completion& out)
         : engine_(engine),
           request_(request),
           sampler_(sampler),
           out_(out),
-          decoder_(engine.tokenizer),
+          decoder_(engine.tokenizer, false, false),
           filter_(request.stop) {}
 
     Result<void> run(std::vector<float>& logits) {
@@ -89,7 +93,7 @@ public:
         return {};
     }
 
-private:
+  private:
     // No more tokens are wanted, or no more fit.
     bool at_limit(int64_t room) {
         const auto n = static_cast<int64_t>(out_.tokens.size());
@@ -159,22 +163,25 @@ Result<void> Engine::Impl::check(const Request& request) const {
     if (request.prompt.empty()) return Error{Status::BadRequest, "the prompt has no tokens"};
     if (request.prompt.size() > static_cast<size_t>(info.n_ctx)) {
         return Error{Status::TooLong, "the prompt has " + std::to_string(request.prompt.size()) +
-                                          " tokens, the context holds " + std::to_string(info.n_ctx)};
+                                          " tokens, the context holds " +
+                                          std::to_string(info.n_ctx)};
     }
     for (size_t i = 0; i < request.prompt.size(); i++) {
         if (request.prompt[i] >= 0 && request.prompt[i] < info.n_vocab) continue;
         return Error{Status::BadRequest, "prompt[" + std::to_string(i) +
-                                             "]=" + std::to_string(request.prompt[i]) + ": must be 0.." +
-                                             std::to_string(info.n_vocab - 1)};
+                                             "]=" + std::to_string(request.prompt[i]) +
+                                             ": must be 0.." + std::to_string(info.n_vocab - 1)};
     }
     return {};
 }
 
-// Keeps what the prompt shares with the cached sequence, except its last token: its logits are needed.
+// Keeps what the prompt shares with the cached sequence, except its last token: its logits are
+// needed.
 Result<int32_t> Engine::Impl::reuse(std::span<const Token> prompt) {
     const size_t most = std::min(cached.size(), prompt.size() - 1);
     size_t same = 0;
-    while (same < most && cached[same] == prompt[same]) same++;
+    while (same < most && cached[same] == prompt[same])
+        same++;
     const int64_t kept = runner->kv().keep_prefix(sequence, static_cast<int64_t>(same));
     cached.resize(static_cast<size_t>(kept));
     return static_cast<int32_t>(kept);
@@ -211,22 +218,29 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options) {
     return engine;
 }
 
-const ModelInfo& Engine::model() const { return impl_->info; }
-const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const { return impl_->tokenizer; }
+const ModelInfo& Engine::model() const {
+    return impl_->info;
+}
+const std::shared_ptr<const Tokenizer>& Engine::tokenizer() const {
+    return impl_->tokenizer;
+}
 
 Result<Completion> Engine::generate(const Request& request) {
     Impl& e = *impl_;
     e.cancelled = false;
     NIB_TRY(e.check(request));
-    NIB_ASSIGN(const std::unique_ptr<Sampler> sampler, Sampler::create(request.sampling, e.info.n_vocab));
+    NIB_ASSIGN(const std::unique_ptr<Sampler> sampler,
+               Sampler::create(request.sampling, e.info.n_vocab));
     sampler->accept(request.prompt);
     Completion out;
     const auto start = Clock::now();
     NIB_ASSIGN(out.timings.cached_n, e.reuse(request.prompt));
     out.timings.prompt_n = static_cast<int32_t>(request.prompt.size()) - out.timings.cached_n;
     std::vector<float> logits;
-    NIB_ASSIGN(const bool done,
-               e.prefill(std::span(request.prompt).subspan(static_cast<size_t>(out.timings.cached_n)), logits));
+    NIB_ASSIGN(
+        const bool done,
+        e.prefill(std::span(request.prompt).subspan(static_cast<size_t>(out.timings.cached_n)),
+                  logits));
     out.timings.prompt_ms = ms_since(start);
     if (!done) {
         out.finish = FinishReason::Cancelled;
@@ -254,7 +268,9 @@ Result<void> Engine::score(std::span<const Token> tokens,
     return {};
 }
 
-void Engine::cancel() noexcept { impl_->cancelled = true; }
+void Engine::cancel() noexcept {
+    impl_->cancelled = true;
+}
 
 void Engine::clear_cache() {
     impl_->cached.clear();

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The engine: a loaded model, its KV cache and the loop that turns requests into tokens. This header is all
-// that src/cli and src/server know of the inside.
+// The engine: a loaded model, its KV cache and the loop that turns requests into tokens. This
+// header is all that src/cli and src/server know of the inside.
 //
-// Threads: one thread at a time calls generate() and score(); cancel() may be called from any thread and
-// from a signal handler.
+// Threads: one thread at a time calls generate() and score(); cancel() may be called from any
+// thread and from a signal handler.
 #pragma once
+#include "ggml-like/result.h"
+#include "src/sample/sampler.h"
+#include "src/tokenizer/tokenizer.h"
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,20 +17,16 @@
 #include <string>
 #include <vector>
 
-#include "ggml-like/result.h"
-#include "src/sample/sampler.h"
-#include "src/tokenizer/tokenizer.h"
-
 namespace nib {
 
 enum class LogLevel { Info, Warning };
 
 struct EngineOptions {
     std::string model_path;
-    int32_t context = 0;        // tokens; 0: what the model was trained for, bounded by memory
-    int32_t ubatch = 512;       // rows of a prompt per step, 1..4096
-    int32_t threads = 0;        // 0: what the process may use (affinity, cgroup quota)
-    std::string cpu_level;      // "", "scalar", "avx2", "avx512"; "" = the best that the CPU has
+    int32_t context = 0;    // tokens; 0: what the model was trained for, bounded by memory
+    int32_t ubatch = 512;   // rows of a prompt per step, 1..4096
+    int32_t threads = 0;    // 0: what the process may use (affinity, cgroup quota)
+    std::string cpu_level;  // "", "scalar", "avx2", "avx512"; "" = the best that the CPU has
     bool allow_unknown_pre = false;
     bool check_tensors = false;  // look for non-finite weights and name the tensor
     // Progress of loading in [0, 1]; return false to give up (Cancelled).
@@ -38,8 +38,8 @@ enum class FinishReason { Stop, Length, Cancelled };
 const char* finish_reason_name(FinishReason reason);
 
 struct Timings {
-    int32_t prompt_n = 0;     // tokens computed for the prompt
-    int32_t cached_n = 0;     // tokens of the prompt that were in the cache
+    int32_t prompt_n = 0;  // tokens computed for the prompt
+    int32_t cached_n = 0;  // tokens of the prompt that were in the cache
     double prompt_ms = 0;
     int32_t predicted_n = 0;
     double predicted_ms = 0;
@@ -73,7 +73,7 @@ struct ModelInfo {
 };
 
 class Engine {
-public:
+  public:
     static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
     ~Engine();
 
@@ -94,7 +94,7 @@ public:
     // Forgets the cached sequence.
     void clear_cache();
 
-private:
+  private:
     friend class Generation;
     Engine();
     struct Impl;

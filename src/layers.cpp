@@ -4,20 +4,33 @@
 namespace nib {
 namespace {
 
-Tensor project(Graph& g, const Weight* w, const Weight* bias, Tensor h, bool biases) {
-    const Tensor y = g.matmul(w, h);
+Tensor project(Graph& g,
+               const Weight* w,
+               const Weight* bias,
+               Tensor h,
+               bool biases,
+               Precision precision = Precision::Usual) {
+    const Tensor y = g.matmul(w, h, precision);
     return biases && bias ? g.add_bias(y, bias) : y;
 }
 
 }  // namespace
 
-Tensor self_attention(Graph& g, const ModelConfig& c, const LayerWeights& w, Tensor h, int32_t layer,
+Tensor self_attention(Graph& g,
+                      const ModelConfig& c,
+                      const LayerWeights& w,
+                      Tensor h,
+                      int32_t layer,
                       const QkvOptions& options) {
     Tensor q = project(g, w.wq, w.bq, h, options.biases);  // [head_dim * n_heads]
     Tensor k = project(g, w.wk, w.bk, h, options.biases);  // [head_dim * n_kv_heads]
-    Tensor v = project(g, w.wv, w.bv, h, options.biases);  // [head_dim * n_kv_heads]
-    q = g.heads(q, c.head_dim);                            // [head_dim, n_heads]
-    k = g.heads(k, c.head_dim);                            // [head_dim, n_kv_heads]
+    // The errors of v reach the residual without being averaged by anything. With int8 alone the
+    // first choice equals float32's at 95.8 % of the golden positions of SmolLM2 and 96.6 % of
+    // Gemma 3, this way at 96.7 % and 98.7 %; v is about 3 % of a layer.
+    Tensor v =
+        project(g, w.wv, w.bv, h, options.biases, Precision::High);  // [head_dim * n_kv_heads]
+    q = g.heads(q, c.head_dim);                                      // [head_dim, n_heads]
+    k = g.heads(k, c.head_dim);                                      // [head_dim, n_kv_heads]
     if (options.norms) {
         q = g.rms_norm(q, w.q_norm, c.rms_eps);
         k = g.rms_norm(k, w.k_norm, c.rms_eps);
@@ -30,7 +43,8 @@ Tensor self_attention(Graph& g, const ModelConfig& c, const LayerWeights& w, Ten
 Tensor gated_ffn(Graph& g, const LayerWeights& w, Tensor h, Activation act) {
     const Tensor gate = g.matmul(w.w_gate, h);
     const Tensor up = g.matmul(w.w_up, h);
-    return g.matmul(w.w_down, act == Activation::Silu ? g.silu_mul(gate, up) : g.gelu_mul(gate, up));
+    return g.matmul(w.w_down,
+                    act == Activation::Silu ? g.silu_mul(gate, up) : g.gelu_mul(gate, up));
 }
 
 void finish_with_head(Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x) {

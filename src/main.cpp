@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+
 namespace nib {
 namespace {
 
@@ -63,11 +65,21 @@ int run(const std::vector<std::string>& words) {
     return command->run(options.value());
 }
 
+// A stream that the caller closed must not become the number of the next file that is opened, or an
+// answer would be written into it. The stand-in refuses its use, as a closed one does.
+void occupy_closed_streams() {
+    for (int fd = 0; fd <= 2; ++fd) {
+        if (fcntl(fd, F_GETFD) >= 0) continue;
+        if (open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
+    }
+}
+
 }  // namespace
 }  // namespace nib
 
 int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);
+    nib::occupy_closed_streams();
     try {
         return nib::run(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
     } catch (const std::bad_alloc&) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading a model: the architecture's config through a reader that remembers which keys were used, then its
-// tensor table, row by row, against the tensors of the file.
+// Reading a model: the architecture's config through a reader that remembers which keys were used,
+// then its tensor table, row by row, against the tensors of the file.
 #include "src/model.h"
 
 #include <algorithm>
@@ -13,13 +13,16 @@ namespace nib {
 namespace {
 
 class GgufConfig : public ConfigReader {
-public:
+  public:
     GgufConfig(const GgufFile& file, const std::string& arch) : file_(file), prefix_(arch + ".") {}
 
     Result<int64_t> integer(const char* key, int64_t low, int64_t high) override {
         return file_.integer(use(key), low, high);
     }
-    Result<int64_t> integer_or(const char* key, int64_t fallback, int64_t low, int64_t high) override {
+    Result<int64_t> integer_or(const char* key,
+                               int64_t fallback,
+                               int64_t low,
+                               int64_t high) override {
         const std::string full = use(key);
         const GgufValue* v = file_.find(full);
         if (v && v->type == GgufType::Bool) return int64_t{v->boolean().value_or(false)};
@@ -36,8 +39,8 @@ public:
         if (!file_.find(full)) return std::string(fallback);
         return file_.string(full);
     }
-    Result<std::vector<int64_t>> per_layer(const char* key, int64_t fallback, int64_t n_layers,
-                                           int64_t low, int64_t high) override {
+    Result<std::vector<int64_t>> per_layer(
+        const char* key, int64_t fallback, int64_t n_layers, int64_t low, int64_t high) override {
         const std::string full = use(key);
         const GgufValue* v = file_.find(full);
         const auto n = static_cast<size_t>(n_layers);
@@ -48,8 +51,9 @@ public:
         }
         if (v->count < n || v->element == GgufType::String || v->element == GgufType::F32 ||
             v->element == GgufType::F64) {
-            return file_.bad(full + ": expected " + std::to_string(n_layers) + " integers, file has " +
-                             std::to_string(v->count) + " of type " + gguf_type_name(v->element));
+            return file_.bad(full + ": expected " + std::to_string(n_layers) +
+                             " integers, file has " + std::to_string(v->count) + " of type " +
+                             gguf_type_name(v->element));
         }
         std::vector<int64_t> values(n);
         for (size_t i = 0; i < n; i++) {
@@ -73,14 +77,13 @@ public:
     Result<void> finish() const {
         for (const GgufFile::Entry& e : file_.entries()) {
             if (!e.key.starts_with(prefix_) || used_.count(std::string(e.key))) continue;
-            return Error{Status::Unsupported,
-                         file_.path() + ": " + std::string(e.key) +
-                             " is not known to nib and may change the result"};
+            return Error{Status::Unsupported, file_.path() + ": " + std::string(e.key) +
+                                                  " is not known to nib and may change the result"};
         }
         return {};
     }
 
-private:
+  private:
     std::string use(const char* key) {
         std::string full = prefix_ + key;
         used_.insert(full);
@@ -94,18 +97,20 @@ private:
 
 std::string known_archs() {
     std::string names;
-    for (const ArchDef* a : all_archs()) names += (names.empty() ? "" : ", ") + std::string(a->name);
+    for (const ArchDef* a : all_archs())
+        names += (names.empty() ? "" : ", ") + std::string(a->name);
     return names;
 }
 
 std::string shape_text(const GgufTensor& t) {
     std::string s = "[";
-    for (uint32_t d = 0; d < t.n_dims; d++) s += (d ? ", " : "") + std::to_string(t.ne[d]);
+    for (uint32_t d = 0; d < t.n_dims; d++)
+        s += (d ? ", " : "") + std::to_string(t.ne[d]);
     return s + "]";
 }
 
 class TensorReader {
-public:
+  public:
     TensorReader(const GgufFile& file, Model& model) : file_(file), model_(model) {}
 
     Result<void> run() {
@@ -115,7 +120,8 @@ public:
         model_.weights.reserve(model_.arch->tensors.size() * static_cast<size_t>(c.n_layers));
         for (const TensorRow& row : model_.arch->tensors) {
             const int32_t layers = row.layer_field ? c.n_layers : 1;
-            for (int32_t layer = 0; layer < layers; layer++) NIB_TRY(read(row, layer));
+            for (int32_t layer = 0; layer < layers; layer++)
+                NIB_TRY(read(row, layer));
         }
         return {};
     }
@@ -128,7 +134,7 @@ public:
         return names;
     }
 
-private:
+  private:
     Result<void> read(const TensorRow& row, int32_t layer) {
         char name[128];
         std::snprintf(name, sizeof name, row.gguf, layer);
@@ -143,8 +149,8 @@ private:
         const bool vector = row.ne1 == Dim::One;
         if (t->ne[0] != ne0 || t->ne[1] != ne1 || t->ne[2] != 1 || t->ne[3] != 1) {
             return file_.bad(std::string(name) + ": expected [" + std::to_string(ne0) +
-                             (vector ? "" : ", " + std::to_string(ne1)) + "], file has " + shape_text(*t) +
-                             " " + t->def->name);
+                             (vector ? "" : ", " + std::to_string(ne1)) + "], file has " +
+                             shape_text(*t) + " " + t->def->name);
         }
         Weight w{.name = name,
                  .def = t->def,
@@ -157,7 +163,8 @@ private:
         model_.weights.push_back(std::move(w));
         const Weight* kept = &model_.weights.back();
         if (row.field) model_.fields.*row.field = kept;
-        if (row.layer_field) model_.fields.layers[static_cast<size_t>(layer)].*row.layer_field = kept;
+        if (row.layer_field)
+            model_.fields.layers[static_cast<size_t>(layer)].*row.layer_field = kept;
         return {};
     }
 
@@ -171,7 +178,8 @@ Result<void> apply_rope_factors(const GgufFile& file, Model& m, int32_t context)
     const ModelWeights& f = m.fields;
     const Weight* factors = f.rope_freqs;
     if (f.rope_factors_long || f.rope_factors_short) {
-        const bool is_long = (context ? context : m.config.n_ctx_train) > m.config.rope.original_context;
+        const bool is_long =
+            (context ? context : m.config.n_ctx_train) > m.config.rope.original_context;
         factors = is_long ? f.rope_factors_long : f.rope_factors_short;
         if (!factors) {
             return file.bad(std::string(is_long ? "rope_factors_long" : "rope_factors_short") +
@@ -182,7 +190,8 @@ Result<void> apply_rope_factors(const GgufFile& file, Model& m, int32_t context)
     std::vector<float> values(static_cast<size_t>(factors->ne0));
     factors->def->decode(factors->data, values.data(), values.size());
     for (float v : values) {
-        if (!(std::isfinite(v) && v > 0)) return file.bad(factors->name + ": holds " + std::to_string(v));
+        if (!(std::isfinite(v) && v > 0))
+            return file.bad(factors->name + ": holds " + std::to_string(v));
     }
     m.config.rope.freq_factors = values;
     if (m.config.rope_window.base == m.config.rope.base) m.config.rope_window.freq_factors = values;
@@ -208,7 +217,8 @@ Result<void> find_non_finite(const GgufFile& file, const Model& m) {
 
 std::string commonest_type(const Model& m) {
     std::map<std::string, uint64_t> elements;
-    for (const Weight& w : m.weights) elements[w.def->name] += uint64_t(w.ne0) * uint64_t(w.ne1);
+    for (const Weight& w : m.weights)
+        elements[w.def->name] += uint64_t(w.ne0) * uint64_t(w.ne1);
     std::string best;
     uint64_t most = 0;
     for (const auto& [name, n] : elements) {
@@ -220,7 +230,8 @@ std::string commonest_type(const Model& m) {
 void warn_unused(const TensorReader& reader, const ModelOptions& options) {
     const std::vector<std::string> names = reader.unused();
     if (names.empty() || !options.warn) return;
-    options.warn("ignoring " + std::to_string(names.size()) + " tensor" + (names.size() > 1 ? "s" : "") +
+    options.warn("ignoring " + std::to_string(names.size()) + " tensor" +
+                 (names.size() > 1 ? "s" : "") +
                  " that the architecture does not have, the first is " + names[0]);
 }
 
@@ -240,8 +251,8 @@ Result<std::unique_ptr<Model>> read_model(const GgufFile& file, const ModelOptio
     const GgufTensor* table = file.find_tensor("token_embd.weight");
     if (!table) return file.bad("token_embd.weight: the tensor is missing");
     if (table->ne[1] < 1 || table->ne[1] > static_cast<uint64_t>(kMaxVocab)) {
-        return file.bad("token_embd.weight: " + std::to_string(table->ne[1]) + " rows: must be 1.." +
-                        std::to_string(kMaxVocab));
+        return file.bad("token_embd.weight: " + std::to_string(table->ne[1]) +
+                        " rows: must be 1.." + std::to_string(kMaxVocab));
     }
     model->config.n_vocab = static_cast<int32_t>(table->ne[1]);
     TensorReader reader(file, *model);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A model file read and checked: config, weights (still in the mapping of the file), graph. Nothing here
-// knows a device.
+// A model file read and checked: config, weights (still in the mapping of the file), graph. Nothing
+// here knows a device.
 #pragma once
+#include "ggml-like/files/gguf.h"
+#include "src/arch.h"
+
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "ggml-like/files/gguf.h"
-#include "src/arch.h"
 
 namespace nib {
 

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
-// The table of flags and its reading. CLI11 does the splitting of argv; before it, a pass of our own turns
-// names like -ngl into long ones (CLI11 would read three flags), finds unknown flags and suggests the nearest.
-// After it, the values go through the rows. This is the only file that includes CLI11; what it throws ends here.
+// The table of flags and its reading. CLI11 does the splitting of argv; before it, a pass of our
+// own turns names like -ngl into long ones (CLI11 would read three flags), finds unknown flags and
+// suggests the nearest. After it, the values go through the rows. This is the only file that
+// includes CLI11; what it throws ends here.
 #include "src/options.h"
-
-#include <sys/random.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <ctime>
-#include <cstdlib>
-#include <limits>
-#include <map>
 
 #include "src/command.h"
 #include "src/option_help.h"
 #include "src/option_values.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <sys/random.h>
 
 namespace nib {
 namespace {
@@ -55,14 +56,15 @@ Setter toggle(bool Options::*field, bool value = true) {
     };
 }
 
-// Ranges of the chain live in check_params only. All other fields are valid here, so an error is about the
-// field just set; its own name for the field is cut off.
+// Ranges of the chain live in check_params only. All other fields are valid here, so an error is
+// about the field just set; its own name for the field is cut off.
 Result<void> check_sampling(const SamplingParams& params) {
     const auto checked = check_params(params, kIntMax);
     if (checked) return {};
     const std::string& message = checked.error().message;
     const size_t colon = message.find(": ");
-    return Error{Status::BadRequest, colon == std::string::npos ? message : message.substr(colon + 2)};
+    return Error{Status::BadRequest,
+                 colon == std::string::npos ? message : message.substr(colon + 2)};
 }
 
 Setter chain_number(float SamplingParams::*field) {
@@ -232,7 +234,8 @@ Names names_of(const CommandDef& command) {
     Names names;
     for (const FlagRow& row : all_flags()) {
         if (!(row.sets & command.flags)) continue;
-        for (const std::string& name : flag_names(row)) names.emplace(name, &row);
+        for (const std::string& name : flag_names(row))
+            names.emplace(name, &row);
     }
     return names;
 }
@@ -251,10 +254,12 @@ bool short_with_value(std::string_view arg, const Names& names) {
 
 Error unknown_flag(std::string_view arg, const Names& names) {
     std::vector<std::string> known = {"--help"};
-    for (const auto& [name, row] : names) known.push_back(name);
+    for (const auto& [name, row] : names)
+        known.push_back(name);
     const std::string near = nearest(arg, known);
-    return {Status::BadRequest, "unknown flag " + shown(arg) +
-                                    (near.empty() ? "; see --help" : "; did you mean " + near + "?")};
+    return {Status::BadRequest,
+            "unknown flag " + shown(arg) +
+                (near.empty() ? "; see --help" : "; did you mean " + near + "?")};
 }
 
 // Arguments sorted: flags with their values for CLI11, and the rest.
@@ -268,7 +273,8 @@ Result<Sorted> sort_arguments(std::span<const std::string> args, const Names& na
     for (size_t i = 0; i < args.size(); ++i) {
         const std::string& arg = args[i];
         if (arg == "--") {
-            out.rest.insert(out.rest.end(), args.begin() + static_cast<ptrdiff_t>(i) + 1, args.end());
+            out.rest.insert(out.rest.end(), args.begin() + static_cast<ptrdiff_t>(i) + 1,
+                            args.end());
             break;
         }
         if (!is_flag(arg)) {
@@ -286,10 +292,11 @@ Result<Sorted> sort_arguments(std::span<const std::string> args, const Names& na
         const FlagRow& row = *found->second;
         const std::string long_name = "--" + std::string(row.name);
         if (equals != std::string::npos && row.stands_alone()) {
-            return Error{Status::BadRequest,
-                         long_name + ": stands alone, got a value " + shown(arg.substr(equals + 1))};
+            return Error{Status::BadRequest, long_name + ": stands alone, got a value " +
+                                                 shown(arg.substr(equals + 1))};
         }
-        out.flags.push_back(equals == std::string::npos ? long_name : long_name + arg.substr(equals));
+        out.flags.push_back(equals == std::string::npos ? long_name
+                                                        : long_name + arg.substr(equals));
         if (row.stands_alone() || equals != std::string::npos) continue;
         if (i + 1 == args.size()) {
             return Error{Status::BadRequest, long_name + ": expected a value " + row.arg};
@@ -299,7 +306,10 @@ Result<Sorted> sort_arguments(std::span<const std::string> args, const Names& na
     return out;
 }
 
-Result<void> apply(Options& options, const FlagRow& row, std::string_view name, std::string_view value) {
+Result<void> apply(Options& options,
+                   const FlagRow& row,
+                   std::string_view name,
+                   std::string_view value) {
     const auto set = row.set(options, value);
     if (set) return {};
     return Error{Status::BadRequest, std::string(name) + ": " + set.error().message};
@@ -316,9 +326,8 @@ Result<void> read_environment(Options& options, const CommandDef& command) {
 }
 
 // Tells CLI11 about the rows of a command.
-std::vector<std::pair<const FlagRow*, CLI::Option*>> register_flags(CLI::App& app,
-                                                                   std::vector<std::string>& values,
-                                                                   uint32_t flags) {
+std::vector<std::pair<const FlagRow*, CLI::Option*>> register_flags(
+    CLI::App& app, std::vector<std::string>& values, uint32_t flags) {
     std::vector<std::pair<const FlagRow*, CLI::Option*>> registered;
     values.resize(all_flags().size());  // bound by reference, so never resized again
     for (const FlagRow& row : all_flags()) {
@@ -337,7 +346,9 @@ std::vector<std::pair<const FlagRow*, CLI::Option*>> register_flags(CLI::App& ap
     return registered;
 }
 
-Result<void> read_flags(Options& options, const CommandDef& command, std::vector<std::string> args) {
+Result<void> read_flags(Options& options,
+                        const CommandDef& command,
+                        std::vector<std::string> args) {
     CLI::App app;
     app.set_help_flag();
     std::vector<std::string> values;
@@ -351,7 +362,8 @@ Result<void> read_flags(Options& options, const CommandDef& command, std::vector
         std::vector<std::string> given = option->results();
         if (row->stands_alone()) given = {"on"};
         if (!row->clear) given.erase(given.begin(), given.end() - 1);  // the last one wins
-        for (const std::string& value : given) NIB_TRY(apply(options, *row, name, value));
+        for (const std::string& value : given)
+            NIB_TRY(apply(options, *row, name, value));
     }
     return {};
 }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The flags of all commands. Each flag is one row of the table in options.cpp; the command line, NIB_*
-// environment variables, help pages, completions and "did you mean" all come from the rows.
+// The flags of all commands. Each flag is one row of the table in options.cpp; the command line,
+// NIB_* environment variables, help pages, completions and "did you mean" all come from the rows.
 //
-// Precedence: command line, then environment, then built-in. Numbers are strict: decimal, in range, nothing
-// behind them. A flag given twice: the last wins; lists collect. What is not a flag of the command is refused.
+// Precedence: command line, then environment, then built-in. Numbers are strict: decimal, in range,
+// nothing behind them. A flag given twice: the last wins; lists collect. What is not a flag of the
+// command is refused.
 #pragma once
+#include "ggml-like/result.h"
+#include "src/engine.h"
+#include "src/sample/sampler.h"
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,10 +17,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "ggml-like/result.h"
-#include "src/engine.h"
-#include "src/sample/sampler.h"
 
 namespace nib {
 
@@ -93,8 +94,8 @@ struct FlagRow {
     FlagSection section;
     uint32_t sets;
     const char* help;
-    // Stores a value; an error says "expected ..., got ..." without the flag's name. A list is called for
-    // each value. A flag that stands alone gets "on" or "off".
+    // Stores a value; an error says "expected ..., got ..." without the flag's name. A list is
+    // called for each value. A flag that stands alone gets "on" or "off".
     std::function<Result<void>(Options&, std::string_view)> set;
     std::string default_text;  // empty: not shown
     // Lists only: forgets the values of a weaker source before the first one of a stronger.

@@ -21,22 +21,26 @@ Result<void> check_support(const Backend& backend, const Plan& plan) {
     return {};
 }
 
-// The context that the user gets without asking: what the model was trained for, if the KV of it fits into
-// half of the memory that is left.
+// The context that the user gets without asking: what the model was trained for, if the KV of it
+// fits into half of the memory that is left.
 int32_t default_context(const Model& m, const Backend& backend, uint64_t bytes_per_token) {
     if (!bytes_per_token) return m.config.n_ctx_train;
-    const uint64_t fits = backend.memory_available() / 2 / bytes_per_token / kBlockTokens * kBlockTokens;
-    return static_cast<int32_t>(std::clamp<uint64_t>(fits, 512, static_cast<uint64_t>(m.config.n_ctx_train)));
+    const uint64_t fits =
+        backend.memory_available() / 2 / bytes_per_token / kBlockTokens * kBlockTokens;
+    return static_cast<int32_t>(
+        std::clamp<uint64_t>(fits, 512, static_cast<uint64_t>(m.config.n_ctx_train)));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Runner>> Runner::create(const GgufFile& file, std::unique_ptr<Model> model,
+Result<std::unique_ptr<Runner>> Runner::create(const GgufFile& file,
+                                               std::unique_ptr<Model> model,
                                                const RunnerOptions& options) {
     auto r = std::unique_ptr<Runner>(new Runner());
     r->model_ = std::move(model);
     const BackendDef* def = find_backend(options.backend);
-    if (!def) return Error{Status::BadRequest, "no backend '" + options.backend + "' in this build"};
+    if (!def)
+        return Error{Status::BadRequest, "no backend '" + options.backend + "' in this build"};
     NIB_ASSIGN(r->backend_, def->create(options.backend_options));
     NIB_TRY(r->prepare(options));
     NIB_TRY(r->load(file, options));
@@ -63,15 +67,18 @@ Result<void> Runner::prepare(const RunnerOptions& options) {
 
 Result<void> Runner::load(const GgufFile& file, const RunnerOptions& options) {
     uint64_t total = 0;
-    for (const Weight& w : model_->weights) total += w.bytes();
+    for (const Weight& w : model_->weights)
+        total += w.bytes();
     std::atomic<uint64_t> done{0};
-    const auto on_done = [&](size_t bytes) {
+    const auto on_done = [&](const uint8_t* data, size_t bytes) {
+        file.drop_pages(data, bytes);  // or the weights would be in memory twice
         const uint64_t sum = done.fetch_add(bytes) + bytes;
         return !options.progress || options.progress(double(sum) / double(total));
     };
     NIB_ASSIGN(weights_, backend_->load(model_->weights, on_done));
     if (file.changed()) return file.bad("the file changed while it was read");
-    for (Weight& w : model_->weights) w.data = nullptr;
+    for (Weight& w : model_->weights)
+        w.data = nullptr;
     return {};
 }
 
@@ -108,7 +115,8 @@ Result<void> Runner::step(std::span<const StepPart> parts, const OnLogits& on_lo
         on_logits(part, index, logits);
     };
     NIB_TRY(executor_->run(inputs_));
-    for (const StepPart& p : parts) kv_->commit(p.sequence, static_cast<int32_t>(p.tokens.size()));
+    for (const StepPart& p : parts)
+        kv_->commit(p.sequence, static_cast<int32_t>(p.tokens.size()));
     return {};
 }
 

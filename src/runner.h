@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT
-// A model on a backend, ready to run steps: weights in the device's layout, the plan, the KV cache. The engine
-// decides what a step holds; the runner runs it.
-// Threads: one at a time.
+// A model on a backend, ready to run steps: weights in the device's layout, the plan, the KV cache.
+// The engine decides what a step holds; the runner runs it. Threads: one at a time.
 #pragma once
+#include "ggml-like/backend.h"
+#include "src/kv/kv_cache.h"
+#include "src/model.h"
+
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "ggml-like/backend.h"
-#include "src/kv/kv_cache.h"
-#include "src/model.h"
-
 namespace nib {
 
 struct RunnerOptions {
     std::string backend = "cpu";
     BackendOptions backend_options;
-    int32_t context = 0;      // tokens of a sequence; 0: as trained, bounded by memory
-    int32_t max_rows = 512;   // rows of a step
+    int32_t context = 0;     // tokens of a sequence; 0: as trained, bounded by memory
+    int32_t max_rows = 512;  // rows of a step
     int32_t max_sequences = 1;
     bool fuse = true;
     std::function<bool(double)> progress;  // share of the weights that are loaded; false: give up
@@ -34,14 +33,17 @@ struct StepPart {
 };
 
 class Runner {
-public:
+  public:
     // The file must stay until create() returns; afterwards it is not needed.
-    // Errors: Unsupported (an op that the backend lacks), OutOfMemory, BadRequest, Cancelled, BadFile.
-    static Result<std::unique_ptr<Runner>> create(const GgufFile& file, std::unique_ptr<Model> model,
+    // Errors: Unsupported (an op that the backend lacks), OutOfMemory, BadRequest, Cancelled,
+    // BadFile.
+    static Result<std::unique_ptr<Runner>> create(const GgufFile& file,
+                                                  std::unique_ptr<Model> model,
                                                   const RunnerOptions& options);
 
-    // Runs the parts as one step and makes their sequences longer. on_logits(part, index of the token in its
-    // part, logits [n_vocab]) is called in order. Errors: OutOfMemory, TooLong: nothing was done.
+    // Runs the parts as one step and makes their sequences longer. on_logits(part, index of the
+    // token in its part, logits [n_vocab]) is called in order. Errors: OutOfMemory, TooLong:
+    // nothing was done.
     using OnLogits = std::function<void(size_t part, int32_t index, std::span<const float> logits)>;
     Result<void> step(std::span<const StepPart> parts, const OnLogits& on_logits);
 
@@ -54,7 +56,7 @@ public:
     uint64_t weight_bytes() const { return weights_->bytes(); }
     uint64_t workspace_bytes() const { return executor_->workspace_bytes(); }
 
-private:
+  private:
     Runner() = default;
     Result<void> load(const GgufFile& file, const RunnerOptions& options);
     Result<void> prepare(const RunnerOptions& options);

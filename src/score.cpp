@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The greedy continuation is generated first; then prompt and continuation are scored together in chunks.
-// Both must choose the same tokens, since the logits of a token do not depend on how it was computed.
+// The greedy continuation is generated first; then prompt and continuation are scored together in
+// chunks. Both must choose the same tokens, since the logits of a token do not depend on how it was
+// computed.
 #include "src/score.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace {
 double log_sum(std::span<const float> logits) {
     const double most = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
-    for (float l : logits) sum += std::exp(l - most);
+    for (float l : logits)
+        sum += std::exp(l - most);
     return most + std::log(sum);
 }
 
@@ -29,7 +31,8 @@ std::vector<std::pair<Token, double>> best(std::span<const float> logits, double
     };
     std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(keep), ids.end(), before);
     std::vector<std::pair<Token, double>> top;
-    for (size_t i = 0; i < keep; i++) top.emplace_back(ids[i], logits[static_cast<size_t>(ids[i])] - norm);
+    for (size_t i = 0; i < keep; i++)
+        top.emplace_back(ids[i], logits[static_cast<size_t>(ids[i])] - norm);
     return top;
 }
 
@@ -39,7 +42,7 @@ bool reported(int32_t pos, int32_t n) {
 }
 
 class Scorer {
-public:
+  public:
     Scorer(const ScoreOptions& options, Score& out) : options_(options), out_(out) {
         all_ = out.tokens;
         all_.insert(all_.end(), out.greedy.begin(), out.greedy.end());
@@ -56,14 +59,15 @@ public:
             out_.nll_sum -= logits[static_cast<size_t>(all_[static_cast<size_t>(pos) + 1])] - norm;
             out_.scored++;
         }
-        if (pos < n && reported(pos, n)) out_.positions.push_back({pos, best(logits, norm, options_.top)});
+        if (pos < n && reported(pos, n))
+            out_.positions.push_back({pos, best(logits, norm, options_.top)});
         if (pos + 1 < n || static_cast<size_t>(pos) + 1 >= all_.size()) return true;
         const auto two = best(logits, norm, 2);
         out_.greedy_min_margin = std::min(out_.greedy_min_margin, two[0].second - two[1].second);
         return two[0].first == all_[static_cast<size_t>(pos) + 1];
     }
 
-private:
+  private:
     const ScoreOptions& options_;
     Score& out_;
     std::vector<Token> all_;
@@ -89,7 +93,8 @@ Result<Score> score_text(Engine& engine, std::string_view text, const ScoreOptio
     NIB_TRY(engine.score(scorer.all(), [&](int32_t pos, std::span<const float> logits) {
         same = scorer.at(pos, logits) && same;
     }));
-    if (!same) return Error{Status::Internal, "one token at a time and all at once chose other tokens"};
+    if (!same)
+        return Error{Status::Internal, "one token at a time and all at once chose other tokens"};
     if (!std::isfinite(out.greedy_min_margin)) out.greedy_min_margin = 0;
     return out;
 }

@@ -13,7 +13,8 @@ std::string StopFilter::push(std::string_view piece) {
     if (stopped_) return {};
     held_ += piece;
     size_t first = std::string::npos;
-    for (const std::string& s : stops_) first = std::min(first, held_.find(s));
+    for (const std::string& s : stops_)
+        first = std::min(first, held_.find(s));
     if (first != std::string::npos) {
         stopped_ = true;
         std::string shown = held_.substr(0, first);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds stop texts in a stream of text pieces and holds back whatever could still become one, so that no
-// part of a stop text is ever shown.
+// Finds stop texts in a stream of text pieces and holds back whatever could still become one, so
+// that no part of a stop text is ever shown.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 namespace nib {
 
 class StopFilter {
-public:
+  public:
     explicit StopFilter(std::vector<std::string> stops);  // empty ones are ignored
 
     // What may be shown now. Once a stop text has come, nothing more.
@@ -18,7 +18,7 @@ public:
     std::string finish();
     bool stopped() const { return stopped_; }
 
-private:
+  private:
     std::vector<std::string> stops_;
     std::string held_;
     bool stopped_ = false;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// nib bench: how fast a model reads a prompt (pp), writes (tg) and writes for several sequences at once
-// (tg@b), what loading takes and how much memory. Medians with the smallest and largest of all repetitions.
-#include <sys/resource.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-
+// nib bench: how fast a model reads a prompt (pp), writes (tg) and writes for several sequences at
+// once (tg@b), what loading takes and how much memory. Medians with the smallest and largest of all
+// repetitions.
 #include "src/cli/model.h"
 #include "src/cli/output.h"
 #include "src/command.h"
 #include "src/json/json.h"
 #include "src/option_values.h"
 #include "src/runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <sys/resource.h>
 
 namespace nib {
 namespace {
@@ -50,7 +51,7 @@ Result<std::vector<int32_t>> read_list(const char* flag, const std::string& text
 }
 
 class Bench {
-public:
+  public:
     static constexpr int32_t kBatchTokens = 64;  // of each sequence in a batch test
 
     Bench(Runner& runner, int32_t repetitions) : runner_(runner), repetitions_(repetitions) {}
@@ -75,14 +76,16 @@ public:
                 p = {.sequence = runner_.kv().open_sequence(), .tokens = {&token_, 1}};
             }
             const auto start = Clock::now();
-            for (int32_t i = 0; i < n; i++) NIB_TRY(runner_.step(parts, ignore_));
+            for (int32_t i = 0; i < n; i++)
+                NIB_TRY(runner_.step(parts, ignore_));
             if (r > 0) speeds.push_back(double(n) * batch / seconds_since(start));
-            for (const StepPart& p : parts) runner_.kv().close_sequence(p.sequence);
+            for (const StepPart& p : parts)
+                runner_.kv().close_sequence(p.sequence);
         }
         return Measurement{name, spread_of(speeds)};
     }
 
-private:
+  private:
     Result<void> feed(int32_t sequence, int32_t n) {
         tokens_.clear();
         for (int32_t i = 0; i < n; i++) {
@@ -90,10 +93,10 @@ private:
         }
         for (int32_t at = 0; at < n; at += runner_.max_rows()) {
             const int32_t rows = std::min(runner_.max_rows(), n - at);
-            const StepPart part{
-                .sequence = sequence,
-                .tokens = std::span(tokens_).subspan(static_cast<size_t>(at), static_cast<size_t>(rows)),
-                .want_logits = at + rows == n};
+            const StepPart part{.sequence = sequence,
+                                .tokens = std::span(tokens_).subspan(static_cast<size_t>(at),
+                                                                     static_cast<size_t>(rows)),
+                                .want_logits = at + rows == n};
             NIB_TRY(runner_.step({&part, 1}, ignore_));
         }
         return {};
@@ -133,9 +136,10 @@ Json to_json(const Report& report) {
     Json list = Json::array();
     for (const Measurement& m : report.rows) {
         list.push_back({{"test", m.test},
-                        {"tokens_per_s", {{"median", m.tokens_per_s.median},
-                                          {"min", m.tokens_per_s.min},
-                                          {"max", m.tokens_per_s.max}}},
+                        {"tokens_per_s",
+                         {{"median", m.tokens_per_s.median},
+                          {"min", m.tokens_per_s.min},
+                          {"max", m.tokens_per_s.max}}},
                         {"bytes_per_token", report.bytes},
                         {"backend", report.backend},
                         {"load_ms", report.load_ms},
@@ -164,11 +168,12 @@ Result<std::unique_ptr<Runner>> load(const Options& options, int32_t context, in
     NIB_TRY(check_model_exists(options));
     NIB_ASSIGN(const auto file, GgufFile::open(options.model));
     NIB_ASSIGN(auto model, read_model(*file, {.context = context}));
-    return Runner::create(*file, std::move(model),
-                          {.backend_options = {.threads = options.threads, .cpu_level = options.cpu_level},
-                           .context = context,
-                           .max_rows = options.ubatch_size,
-                           .max_sequences = sequences});
+    return Runner::create(
+        *file, std::move(model),
+        {.backend_options = {.threads = options.threads, .cpu_level = options.cpu_level},
+         .context = context,
+         .max_rows = options.ubatch_size,
+         .max_sequences = sequences});
 }
 
 Result<void> bench(const Options& options) {
@@ -177,9 +182,12 @@ Result<void> bench(const Options& options) {
     NIB_ASSIGN(const auto generated, read_list("--n-gen", options.bench_generate, kTokensMax));
     NIB_ASSIGN(const auto batches, read_list("--batch", options.bench_batch, 256));
     int32_t context = Bench::kBatchTokens, sequences = 1;
-    for (int32_t n : prompts) context = std::max(context, n);
-    for (int32_t n : generated) context = std::max(context, n);
-    for (int32_t n : batches) sequences = std::max(sequences, n);
+    for (int32_t n : prompts)
+        context = std::max(context, n);
+    for (int32_t n : generated)
+        context = std::max(context, n);
+    for (int32_t n : batches)
+        sequences = std::max(sequences, n);
 
     Report report{.model = options.model};
     const auto start = Clock::now();
@@ -197,14 +205,17 @@ Result<void> bench(const Options& options) {
         report.rows.push_back(std::move(m));
     }
     for (int32_t b : batches) {
-        const std::string name = "tg" + std::to_string(Bench::kBatchTokens) + "@b" + std::to_string(b);
+        const std::string name =
+            "tg" + std::to_string(Bench::kBatchTokens) + "@b" + std::to_string(b);
         NIB_ASSIGN(auto m, run.generate(Bench::kBatchTokens, b, name));
         report.rows.push_back(std::move(m));
     }
     return write_stdout(options.json ? dump_json(to_json(report), 2) + "\n" : to_table(report));
 }
 
-int run(const Options& options) { return finish(bench(options)); }
+int run(const Options& options) {
+    return finish(bench(options));
+}
 
 }  // namespace
 

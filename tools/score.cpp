@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// nib score: for each prompt of a file its tokens, log-probabilities and greedy continuation, as JSON.
+// nib score: for each prompt of a file its tokens, log-probabilities and greedy continuation, as
+// JSON.
 #include "src/score.h"
-
-#include <cmath>
 
 #include "ggml-like/files/atomic_file.h"
 #include "src/cli/model.h"
@@ -10,22 +9,31 @@
 #include "src/command.h"
 #include "src/json/json.h"
 
+#include <cmath>
+
 namespace nib {
 namespace {
 
-double rounded(double value, double scale) { return std::round(value * scale) / scale; }
+double rounded(double value, double scale) {
+    return std::round(value * scale) / scale;
+}
 
 Json to_json(const Score& s, const std::string& id, const std::string& text) {
     Json positions = Json::array();
     for (const Score::Position& p : s.positions) {
         Json top = Json::array();
-        for (const auto& [token, logprob] : p.top) top.push_back({token, rounded(logprob, 1e5)});
+        for (const auto& [token, logprob] : p.top)
+            top.push_back({token, rounded(logprob, 1e5)});
         positions.push_back({{"pos", p.pos}, {"top", top}});
     }
-    return {{"greedy", s.greedy},           {"greedy_min_margin", s.greedy_min_margin},
-            {"greedy_text", s.greedy_text}, {"id", id},
-            {"nll_sum", s.nll_sum},         {"positions", positions},
-            {"scored", s.scored},           {"text", text},
+    return {{"greedy", s.greedy},
+            {"greedy_min_margin", s.greedy_min_margin},
+            {"greedy_text", s.greedy_text},
+            {"id", id},
+            {"nll_sum", s.nll_sum},
+            {"positions", positions},
+            {"scored", s.scored},
+            {"text", text},
             {"tokens", s.tokens}};
 }
 
@@ -70,7 +78,9 @@ Result<void> score(const Options& options) {
     return out->commit();
 }
 
-int run(const Options& options) { return finish(score(options)); }
+int run(const Options& options) {
+    return finish(score(options));
+}
 
 }  // namespace
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The CPU backend: packs weights in parallel into one huge-page buffer, lowers a plan to instructions once,
-// and runs the instructions of every step on the thread pool. After the first step of the largest size
-// nothing is allocated.
+// The CPU backend: packs weights in parallel into one huge-page buffer, lowers a plan to
+// instructions once, and runs the instructions of every step on the thread pool. After the first
+// step of the largest size nothing is allocated.
 #include "ggml-like/backend.h"
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
 
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/op.h"
 #include "backends/cpu/pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
 
 namespace nib::cpu {
 
@@ -33,7 +33,8 @@ Instruction Lowering::make(int32_t index, const char* name) const {
     i.params = n.params;
     i.out = value(index);
     Value* inputs[] = {&i.x, &i.y, &i.z};
-    for (size_t t = 0; t < n.inputs.size(); t++) *inputs[t] = value(n.inputs[t].node);
+    for (size_t t = 0; t < n.inputs.size(); t++)
+        *inputs[t] = value(n.inputs[t].node);
     i.has_y = n.inputs.size() > 1;
     if (!n.weights.empty()) {
         i.matrix = &weights_.matrices[static_cast<size_t>(n.weights[0]->id)];
@@ -104,9 +105,11 @@ void run_bound(void* context, int first, int end, int thread) {
 }
 
 class CpuExecutor : public Executor {
-public:
-    static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const Plan> plan, Pool& pool,
-                                                    const Kernels& kernels, const CpuWeights& weights,
+  public:
+    static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const Plan> plan,
+                                                    Pool& pool,
+                                                    const Kernels& kernels,
+                                                    const CpuWeights& weights,
                                                     std::span<const KvGroupSpec> kv) {
         auto e = std::unique_ptr<CpuExecutor>(new CpuExecutor(std::move(plan), pool));
         NIB_TRY(e->prepare(kernels, weights, kv));
@@ -136,10 +139,12 @@ public:
         return {};
     }
 
-private:
-    CpuExecutor(std::shared_ptr<const Plan> plan, Pool& pool) : plan_(std::move(plan)), pool_(pool) {}
+  private:
+    CpuExecutor(std::shared_ptr<const Plan> plan, Pool& pool)
+        : plan_(std::move(plan)), pool_(pool) {}
 
-    Result<void> prepare(const Kernels& kernels, const CpuWeights& weights,
+    Result<void> prepare(const Kernels& kernels,
+                         const CpuWeights& weights,
                          std::span<const KvGroupSpec> kv) {
         Lowering l(*plan_, weights, kv);
         l.out = &trunk_;
@@ -152,10 +157,12 @@ private:
             i.run = run_rope_table;
             l.push(i);
         }
-        for (int32_t n : plan_->trunk) NIB_TRY(lower(l, n));
+        for (int32_t n : plan_->trunk)
+            NIB_TRY(lower(l, n));
         l.out = &tail_;
         l.quantized = -1;
-        for (int32_t n : plan_->tail) NIB_TRY(lower(l, n));
+        for (int32_t n : plan_->tail)
+            NIB_TRY(lower(l, n));
         return allocate(l, kernels);
     }
 
@@ -172,17 +179,20 @@ private:
         const size_t arena = align(plan_->arena_floats * sizeof(float));
         const size_t ropes = align(l.rope_floats() * sizeof(float));
         const size_t a8 = align(l.a8_bytes);
+        const size_t rest = l.needs_rest ? a8 : 0;
         const size_t scratch = align(l.scratch_bytes);
         const auto threads = static_cast<size_t>(pool_.threads());
-        NIB_ASSIGN(memory_, HugeBuffer::create(arena + ropes + a8 + scratch * threads + 64));
+        NIB_ASSIGN(memory_, HugeBuffer::create(arena + ropes + a8 + rest + scratch * threads + 64));
         uint8_t* at = memory_.data();
         pass_.kernels = &kernels;
         pass_.arena = reinterpret_cast<float*>(at);
         pass_.ropes = reinterpret_cast<float*>(at += arena);
         pass_.a8 = at += ropes;
-        at += a8;
+        pass_.a8_rest = at += a8;
+        at += rest;
         scratch_.resize(threads);
-        for (ThreadScratch& s : scratch_) s.bytes = at, at += scratch;
+        for (ThreadScratch& s : scratch_)
+            s.bytes = at, at += scratch;
         pass_.scratch = scratch_.data();
         bound_.resize(std::max(trunk_.size(), tail_.size()));
         ops_.resize(bound_.size());
@@ -191,10 +201,12 @@ private:
 
     void fit_pages(const StepInputs& step) {
         int64_t most = 0;
-        for (int32_t r = 0; r < step.n_rows; r++) most = std::max(most, step.positions[r]);
+        for (int32_t r = 0; r < step.n_rows; r++)
+            most = std::max(most, step.positions[r]);
         const auto pages = static_cast<size_t>(most / kBlockTokens + 1);
         if (scratch_[0].pages.size() >= pages) return;
-        for (ThreadScratch& s : scratch_) s.pages.resize(pages * 2);
+        for (ThreadScratch& s : scratch_)
+            s.pages.resize(pages * 2);
     }
 
     void run_list(const std::vector<Instruction>& list) {
@@ -227,7 +239,7 @@ struct LoadJob {
 
 struct LoadRun {
     std::vector<LoadJob> jobs;
-    const std::function<bool(size_t)>* done;
+    const LoadProgress* done;
     std::atomic<bool> stopped{false};
 
     static void run(void* context, int first, int end, int) {
@@ -235,21 +247,24 @@ struct LoadRun {
         for (int j = first; j < end && !self.stopped.load(std::memory_order_relaxed); j++) {
             const LoadJob& job = self.jobs[static_cast<size_t>(j)];
             const Weight& w = *job.weight;
+            const uint8_t* read = w.data;
             size_t bytes = w.bytes();
             if (w.is_vector) {
                 w.def->decode(w.data, reinterpret_cast<float*>(job.to), static_cast<size_t>(w.ne0));
             } else {
                 pack_panels(*job.matrix, w.data, job.first, job.end, job.to);
-                bytes = bytes * static_cast<size_t>(job.end - job.first) /
-                        static_cast<size_t>(job.matrix->panels);
+                const size_t row = row_bytes(*w.def, static_cast<uint64_t>(w.ne0));
+                const int rows = std::min(job.end * kPanelRows, w.ne1) - job.first * kPanelRows;
+                read += static_cast<size_t>(job.first) * kPanelRows * row;
+                bytes = static_cast<size_t>(rows) * row;
             }
-            if (*self.done && !(*self.done)(bytes)) self.stopped.store(true);
+            if (*self.done && !(*self.done)(read, bytes)) self.stopped.store(true);
         }
     }
 };
 
 class CpuBackend : public Backend {
-public:
+  public:
     CpuBackend(std::unique_ptr<Pool> pool, const Kernels& kernels)
         : pool_(std::move(pool)), kernels_(kernels) {}
 
@@ -269,7 +284,7 @@ public:
     size_t workspace(const Plan& plan) const override { return plan.arena_floats * sizeof(float); }
 
     Result<std::unique_ptr<WeightStore>> load(std::span<const Weight> weights,
-                                              const std::function<bool(size_t)>& done) override {
+                                              const LoadProgress& done) override {
         auto store = std::make_unique<CpuWeights>();
         store->matrices.resize(weights.size());
         store->vectors.resize(weights.size());
@@ -309,8 +324,9 @@ public:
                                    static_cast<const CpuWeights&>(weights), kv);
     }
 
-private:
-    static void add_jobs(const Weight& w, uint8_t* to, size_t index, CpuWeights& store, LoadRun& run) {
+  private:
+    static void add_jobs(
+        const Weight& w, uint8_t* to, size_t index, CpuWeights& store, LoadRun& run) {
         if (w.is_vector) {
             store.vectors[index] = reinterpret_cast<const float*>(to);
             run.jobs.push_back({&w, nullptr, to, 0, 0});
@@ -332,16 +348,17 @@ std::string usable_names() {
     int count = 0;
     const Kernels* const* levels = usable_kernels(&count);
     std::string names;
-    for (int i = 0; i < count; i++) names += (i ? ", " : "") + std::string(levels[i]->name);
+    for (int i = 0; i < count; i++)
+        names += (i ? ", " : "") + std::string(levels[i]->name);
     return names;
 }
 
 Result<std::unique_ptr<Backend>> create(const BackendOptions& options) {
     const Kernels* kernels = find_kernels(options.cpu_level.c_str());
     if (!kernels) {
-        return Error{Status::BadRequest, "CPU level '" + options.cpu_level +
-                                             "' is unknown or this CPU lacks it (usable: " +
-                                             usable_names() + ")"};
+        return Error{Status::BadRequest,
+                     "CPU level '" + options.cpu_level +
+                         "' is unknown or this CPU lacks it (usable: " + usable_names() + ")"};
     }
     const int threads = options.threads > 0 ? options.threads : read_cpu_info().default_threads;
     return std::unique_ptr<Backend>(new CpuBackend(Pool::create(threads), *kernels));

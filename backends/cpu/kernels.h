@@ -1,32 +1,37 @@
 // SPDX-License-Identifier: MIT
-// The CPU kernels as one table per level (scalar, AVX2, AVX-512), chosen once at start. All levels give
-// the same bits: integer dots are exact, and the float part of every output is one fixed chain of
-// operations in the lane that owns the output. The number of tokens, of threads and of panels in a
-// call never changes that chain.
+// The CPU kernels as one table per level (scalar, AVX2, AVX-512), chosen once at start. All levels
+// give the same bits: integer dots are exact, and the float part of every output is one fixed chain
+// of operations in the lane that owns the output. The number of tokens, of threads and of panels in
+// a call never changes that chain.
 //
-// Kernel source is written once over simd/*.h (16 virtual lanes); each isa/*.cpp builds it for one level.
-// Sums over a row use 16 virtual lanes (lane j takes x[16 i + j]) and one fixed tree at the end.
-// Threads: kernels are pure functions of their arguments.
+// Kernel source is written once over simd/*.h (16 virtual lanes); each isa/*.cpp builds it for one
+// level. Sums over a row use 16 virtual lanes (lane j takes x[16 i + j]) and one fixed tree at the
+// end. Threads: kernels are pure functions of their arguments.
 #pragma once
+#include "ggml-like/quant.h"
+
 #include <cstddef>
 #include <cstdint>
 
-#include "ggml-like/quant.h"
-
 namespace nib::cpu {
 
-inline constexpr int kPanelRows = 16;    // rows of a panel, one lane each
-inline constexpr int kBlock = 32;        // k of an activation block
-inline constexpr int kTile = 16;         // tokens of an activation tile
-inline constexpr int kPageTokens = 64;   // tokens of a KV block
-inline constexpr int kChunkTokens = 512; // attention merges partial results of this many positions, in order
+inline constexpr int kPanelRows = 16;   // rows of a panel, one lane each
+inline constexpr int kBlock = 32;       // k of an activation block
+inline constexpr int kTile = 16;        // tokens of an activation tile
+inline constexpr int kPageTokens = 64;  // tokens of a KV block
+inline constexpr int kChunkTokens =
+    512;  // attention merges partial results of this many positions, in order
 
-inline int round_up(int n, int to) { return (n + to - 1) / to * to; }
+inline int round_up(int n, int to) {
+    return (n + to - 1) / to * to;
+}
 
 // How a weight matrix lies in memory.
 enum class Layout : uint8_t {
-    Panels,  // P16 panels of the type; int8 activations (quantized types) or floats (F16, BF16, F32)
-    Rows,    // GGUF rows as they are (types without a panel form): decoded panel by panel, float activations
+    Panels,  // P16 panels of the type; int8 activations (quantized types) or floats (F16, BF16,
+             // F32)
+    Rows,    // GGUF rows as they are (types without a panel form): decoded panel by panel, float
+             // activations
 };
 
 // A weight matrix [k, rows] in CPU layout. Rows are padded to 16 and k to k_padded with zeros.
@@ -36,27 +41,31 @@ struct Matrix {
     int k = 0, k_padded = 0, rows = 0;
     int panels = 0;
     size_t panel_bytes = 0;  // multiple of 64
-    const uint8_t* data = nullptr;  // 64-byte aligned, panels * panel_bytes (+ kMatrixSlack readable)
+    const uint8_t* data =
+        nullptr;  // 64-byte aligned, panels * panel_bytes (+ kMatrixSlack readable)
 
     bool int8_activations() const;
 };
-inline constexpr size_t kMatrixSlack = 16384;  // prefetch may look this far past the end (never read)
+inline constexpr size_t kMatrixSlack =
+    16384;  // prefetch may look this far past the end (never read)
 
 // Fills everything but data for a GGUF tensor [k, rows] of the type.
 Matrix plan_matrix(Type type, int k, int rows);
-inline size_t matrix_bytes(const Matrix& m) { return size_t(m.panels) * m.panel_bytes; }
-// Packs panels first .. end from GGUF rows (row stride row_bytes(type, k); `gguf` is row 0 of the matrix) to
-// `panels` (panel 0 of the matrix). Any thread, any order.
+inline size_t matrix_bytes(const Matrix& m) {
+    return size_t(m.panels) * m.panel_bytes;
+}
+// Packs panels first .. end from GGUF rows (row stride row_bytes(type, k); `gguf` is row 0 of the
+// matrix) to `panels` (panel 0 of the matrix). Any thread, any order.
 void pack_panels(const Matrix& m, const uint8_t* gguf, int first, int end, uint8_t* panels);
 // Row r as floats, exactly what decoding the GGUF row gives: out[k].
 void decode_row(const Matrix& m, int row, float* out);
 
-// int8 activations of n tokens of k values, in tiles of 16 tokens: tile, block of k, token. A token is
-// quantized alone, so its numbers do not depend on the batch. Padded k is zero.
+// int8 activations of n tokens of k values, in tiles of 16 tokens: tile, block of k, token. A token
+// is quantized alone, so its numbers do not depend on the batch. Padded k is zero.
 //   d = max|x| / 127 per 32; q = round to nearest even of x * (127 / max|x|); s = d * sum(q)
 struct A8 {
-    int n = 0, k = 0;           // k is k_padded of the matrix
-    int8_t* q = nullptr;        // [..][32]
+    int n = 0, k = 0;     // k is k_padded of the matrix
+    int8_t* q = nullptr;  // [..][32]
     float* d = nullptr;
     float* s = nullptr;
     int32_t* nsum = nullptr;    // -sum(q)
@@ -71,41 +80,64 @@ struct A8 {
     }
 };
 
-struct RopeRow {             // one token
-    const float* cos;        // [n_dims / 2]
-    const float* sin;        // [n_dims / 2]
-    int n_dims;              // rotated values of each head; the rest is copied
-    bool neox;               // pairs (i, i + n_dims / 2); else (2 i, 2 i + 1)
+struct RopeRow {       // one token
+    const float* cos;  // [n_dims / 2]
+    const float* sin;  // [n_dims / 2]
+    int n_dims;        // rotated values of each head; the rest is copied
+    bool neox;         // pairs (i, i + n_dims / 2); else (2 i, 2 i + 1)
 };
 
 // One KV head of one token against its cached positions begin .. end-1.
 struct AttentionRow {
-    const float* q;                 // [group][head_dim], group q heads that share this KV head
+    const float* q;  // [group][head_dim], group q heads that share this KV head
     int group;
-    int head_dim;                   // multiple of 16
-    const uint16_t* const* pages;   // [position / 64]: this KV head's page; those before begin are not read
-    int64_t begin, end;             // positions seen: begin = max(0, p - window + 1), end = p + 1
-    float scale;                    // q . k times this
-    float softcap;                  // > 0: c * tanh(s / c)
-    float* out;                     // [group][head_dim]
+    int head_dim;  // multiple of 16
+    const uint16_t* const*
+        pages;           // [position / 64]: this KV head's page; those before begin are not read
+    int64_t begin, end;  // positions seen: begin = max(0, p - window + 1), end = p + 1
+    float scale;         // q . k times this
+    float softcap;       // > 0: c * tanh(s / c)
+    float* out;          // [group][head_dim]
 };
-// A page of one KV head, half floats: K tile [64 / 16][head_dim][16 tokens], then V tile [64][head_dim].
-inline size_t page_halves(int head_dim) { return size_t(kPageTokens) * 2 * size_t(head_dim); }
+// A page of one KV head, half floats: K tile [64 / 16][head_dim][16 tokens], then V tile
+// [64][head_dim].
+inline size_t page_halves(int head_dim) {
+    return size_t(kPageTokens) * 2 * size_t(head_dim);
+}
 
 struct Kernels {
     const char* name;  // "scalar", "avx2", "avx512"
 
     // x[token * ldx + i], k values each (a.k >= k, the rest is zero), for tokens first .. end of a.
     void (*quantize)(const float* x, size_t ldx, int k, int first, int end, A8& a);
-    // y[token * ldy + row] for panels first .. end of m and all tokens of a; rows past m.rows are not
-    // written. `add`: null, or values with y's strides that are added to the finished sums (one rounding
-    // each): y = sum + add. `bias`: null or [rows], added before `add`.
-    void (*matmul_int8)(const Matrix& m, int first, int end, const A8& a, const float* bias,
-                        const float* add, float* y, size_t ldy);
-    // The same for float activations x[token * ldx + i], n tokens: one chain of fma over k per output.
-    // scratch: matmul_float_scratch(m) bytes, 64-byte aligned, one per thread.
-    void (*matmul_float)(const Matrix& m, int first, int end, const float* x, size_t ldx, int n,
-                         const float* bias, const float* add, float* y, size_t ldy, void* scratch);
+    // The same for what `high`, made from the same x, leaves of it: with both, a value has about 16
+    // bits.
+    void (*quantize_rest)(
+        const float* x, size_t ldx, int k, int first, int end, const A8& high, A8& rest);
+    // y[token * ldy + row] for panels first .. end of m and all tokens of a; rows past m.rows are
+    // not written. `add`: null, or values with y's strides that are added to the finished sums (one
+    // rounding each): y = sum + add. `bias`: null or [rows], added before `add`.
+    void (*matmul_int8)(const Matrix& m,
+                        int first,
+                        int end,
+                        const A8& a,
+                        const float* bias,
+                        const float* add,
+                        float* y,
+                        size_t ldy);
+    // The same for float activations x[token * ldx + i], n tokens: one chain of fma over k per
+    // output. scratch: matmul_float_scratch(m) bytes, 64-byte aligned, one per thread.
+    void (*matmul_float)(const Matrix& m,
+                         int first,
+                         int end,
+                         const float* x,
+                         size_t ldx,
+                         int n,
+                         const float* bias,
+                         const float* add,
+                         float* y,
+                         size_t ldy,
+                         void* scratch);
 
     // y = x / sqrt(mean(x^2) + eps) * w for one row of n values (w null: without); y may be x.
     void (*rms_norm)(const float* x, const float* w, float* y, int n, float eps);
@@ -116,8 +148,9 @@ struct Kernels {
     void (*scale)(const float* x, float factor, float* y, size_t n);
     void (*silu)(const float* gate, const float* up, float* y, size_t n);       // silu(gate) * up
     void (*gelu_tanh)(const float* gate, const float* up, float* y, size_t n);  // gelu(gate) * up
-    void (*softcap)(const float* x, float cap, float* y, size_t n);             // cap * tanh(x / cap)
-    void (*rope)(const float* x, const RopeRow& r, int head_dim, int heads, float* y);  // y may be x
+    void (*softcap)(const float* x, float cap, float* y, size_t n);  // cap * tanh(x / cap)
+    void (*rope)(
+        const float* x, const RopeRow& r, int head_dim, int heads, float* y);  // y may be x
     // Writes one token's k and v of one KV head to its place (slot 0..63) in a page, as halves.
     void (*kv_store)(const float* k, const float* v, int head_dim, int slot, uint16_t* page);
     // scratch: attention_scratch(group, head_dim) bytes, 64-byte aligned, one per thread.

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: MIT
-// How the CPU backend runs a node: its CpuOp lowers it to instructions, each a number of equal units for the
-// thread pool. One file of ops/ for each op; the word is the same as in ggml-like/ops.
+// How the CPU backend runs a node: its CpuOp lowers it to instructions, each a number of equal
+// units for the thread pool. One file of ops/ for each op; the word is the same as in
+// ggml-like/ops.
 //
-// An instruction never depends on how its units are spread over threads, nor on how many rows a pass has:
-// every output is computed by one chain of operations in one place.
+// An instruction never depends on how its units are spread over threads, nor on how many rows a
+// pass has: every output is computed by one chain of operations in one place.
 #pragma once
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/memory.h"
 #include "ggml-like/backend.h"
 #include "ggml-like/op.h"
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 namespace nib::cpu {
 
 // Weights in CPU layout: matrices as panels, vectors as floats.
 struct CpuWeights : WeightStore {
-    std::vector<Matrix> matrices;        // by Weight::id; data null for vectors
-    std::vector<const float*> vectors;   // by Weight::id; null for matrices
+    std::vector<Matrix> matrices;       // by Weight::id; data null for vectors
+    std::vector<const float*> vectors;  // by Weight::id; null for matrices
     HugeBuffer memory;
     size_t bytes() const override { return memory.bytes(); }
 };
 
-// KV blocks: for each layer and KV head one page (kernels.h), layers of the group one after another.
+// KV blocks: for each layer and KV head one page (kernels.h), layers of the group one after
+// another.
 class CpuKv : public KvMemory {
-public:
+  public:
     static Result<std::unique_ptr<KvMemory>> create(const KvGroupSpec& group, int32_t n_blocks);
     size_t block_bytes() const override { return block_halves_ * sizeof(uint16_t); }
     int32_t n_blocks() const override { return n_blocks_; }
     void discard(int32_t block) override;
     void copy(int32_t from, int32_t to, int32_t n_tokens) override;
     uint16_t* block(int32_t id) {
-        return reinterpret_cast<uint16_t*>(memory_.data()) + static_cast<size_t>(id) * block_halves_;
+        return reinterpret_cast<uint16_t*>(memory_.data()) +
+               static_cast<size_t>(id) * block_halves_;
     }
 
-private:
+  private:
     HugeBuffer memory_;
     size_t block_halves_ = 0;
     int32_t n_blocks_ = 0;
 };
 
 struct ThreadScratch {
-    uint8_t* bytes = nullptr;                // scratch_bytes of the executor, 64-byte aligned
-    std::vector<const uint16_t*> pages;      // at least as many as the longest sequence of the step has
+    uint8_t* bytes = nullptr;            // scratch_bytes of the executor, 64-byte aligned
+    std::vector<const uint16_t*> pages;  // at least as many as the longest sequence of the step has
 };
 
 // One pass over a list of instructions: the trunk, or one slice of the tail.
@@ -52,11 +55,12 @@ struct Pass {
     const StepInputs* step = nullptr;
     const Kernels* kernels = nullptr;
     float* arena = nullptr;
-    uint8_t* a8 = nullptr;          // int8 activations of the current input
-    float* ropes = nullptr;         // tables of the step: see Instruction::rope_offset
+    uint8_t* a8 = nullptr;             // int8 activations of the current input
+    uint8_t* a8_rest = nullptr;        // what they leave of it, for matmuls of high precision
+    float* ropes = nullptr;            // tables of the step: see Instruction::rope_offset
     ThreadScratch* scratch = nullptr;  // [threads]
-    int n = 0;                      // rows of this pass
-    int first_output = 0;           // tail: which wanted row is row 0
+    int n = 0;                         // rows of this pass
+    int first_output = 0;              // tail: which wanted row is row 0
 };
 
 struct Value {
@@ -73,20 +77,20 @@ struct Instruction {
     void (*run)(const Instruction& i, const Pass& p, int first, int end, int thread) = nullptr;
     int (*most)(const Instruction& i, const Pass& p) = nullptr;  // units of one claim; null: any
     const char* name = "";
-    Value x, y, z, out;             // inputs and result
+    Value x, y, z, out;  // inputs and result
     bool has_y = false;
     const Matrix* matrix = nullptr;
     const float* vector = nullptr;
     OpParams params;
     const RopeSpec* rope = nullptr;
-    size_t rope_offset = 0;         // floats, for max_rows rows: cos [n_dims / 2] then sin, per row
-    int group = 0;                  // attention: index of the KV group
-    size_t page_offset = 0;         // halves from the start of a block to the layer's first page
+    size_t rope_offset = 0;  // floats, for max_rows rows: cos [n_dims / 2] then sin, per row
+    int group = 0;           // attention: index of the KV group
+    size_t page_offset = 0;  // halves from the start of a block to the layer's first page
 };
 
 // What a CpuOp sees while it lowers a node.
 class Lowering {
-public:
+  public:
     Lowering(const Plan& plan, const CpuWeights& weights, std::span<const KvGroupSpec> kv)
         : plan_(plan), weights_(weights), kv_(kv) {}
 
@@ -94,23 +98,30 @@ public:
     Instruction make(int32_t node, const char* name) const;
     void push(const Instruction& i) { out->push_back(i); }
     const Node& node(int32_t i) const { return plan_.graph.nodes()[static_cast<size_t>(i)]; }
-    const float* vector(const Weight* w) const { return weights_.vectors[static_cast<size_t>(w->id)]; }
-    void need_scratch(size_t bytes) { scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes; }
+    const float* vector(const Weight* w) const {
+        return weights_.vectors[static_cast<size_t>(w->id)];
+    }
+    void need_scratch(size_t bytes) {
+        scratch_bytes = bytes > scratch_bytes ? bytes : scratch_bytes;
+    }
     void need_a8(size_t bytes) { a8_bytes = bytes > a8_bytes ? bytes : a8_bytes; }
     int max_rows(const Shape& s) const {
         return s.rows == Rows::Step ? plan_.max_rows : plan_.max_outputs;
     }
     size_t rope_offset(int32_t rope) const;
-    size_t rope_floats() const { return rope_offset(static_cast<int32_t>(plan_.graph.ropes().size())); }
+    size_t rope_floats() const {
+        return rope_offset(static_cast<int32_t>(plan_.graph.ropes().size()));
+    }
     const RopeSpec& rope(int32_t i) const { return plan_.graph.ropes()[static_cast<size_t>(i)]; }
     void find_kv(int32_t layer, int& group, size_t& page_offset) const;
 
     std::vector<Instruction>* out = nullptr;
     size_t scratch_bytes = 0, a8_bytes = 0;
+    bool needs_rest = false;
     int32_t quantized = -1;  // the node whose value the int8 buffer holds
     int quantized_k = 0;
 
-private:
+  private:
     const Plan& plan_;
     const CpuWeights& weights_;
     std::span<const KvGroupSpec> kv_;
@@ -124,7 +135,11 @@ struct CpuOp {
 std::span<const CpuOp* const> all_cpu_ops();
 const CpuOp* find_cpu_op(const char* name);
 
-inline bool always(const Graph&, const Node&) { return true; }
-inline int unit_per_row(const Instruction&, const Pass& p) { return p.n; }
+inline bool always(const Graph&, const Node&) {
+    return true;
+}
+inline int unit_per_row(const Instruction&, const Pass& p) {
+    return p.n;
+}
 
 }  // namespace nib::cpu

@@ -165,7 +165,8 @@ void decode_panel(const Matrix& m, int panel, float* values) {
                 std::fill(piece, piece + n, 0.0f);
             }
             float* lane = values + at * kPanelRows + size_t(r);
-            for (size_t i = 0; i < n; i++) lane[i * kPanelRows] = piece[i];
+            for (size_t i = 0; i < n; i++)
+                lane[i * kPanelRows] = piece[i];
         }
     }
 }

@@ -40,7 +40,8 @@ constexpr uint32_t index_mask(int a, int b) {
     }
     return mask;
 }
-// Exchanges the bits whose index has bit a set and bit b clear with those where it is the other way.
+// Exchanges the bits whose index has bit a set and bit b clear with those where it is the other
+// way.
 template <int a, int b>
 uint32_t swap_index_bits(uint32_t x) {
     static_assert(a > b);

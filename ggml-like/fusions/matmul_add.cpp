@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// matmul_add: add(x, matmul(w, h)) becomes one matmul that adds x (the residual) to its finished sums. Float
-// addition commutes, so either side may be the matmul.
-#include <cstring>
-
+// matmul_add: add(x, matmul(w, h)) becomes one matmul that adds x (the residual) to its finished
+// sums. Float addition commutes, so either side may be the matmul.
 #include "ggml-like/op.h"
 #include "ggml-like/plan.h"
+
+#include <cstring>
 
 namespace nib {
 namespace {
@@ -16,7 +16,8 @@ bool apply(Graph& graph, int32_t index, const std::vector<int32_t>& use_count) {
         const int32_t from = node.inputs[side].node;
         Node& matmul = graph.nodes()[static_cast<size_t>(from)];
         if (std::strcmp(matmul.op->name, "matmul") != 0 ||
-            use_count[static_cast<size_t>(from)] != 1 || matmul.inputs.size() > 1) {
+            use_count[static_cast<size_t>(from)] != 1 || matmul.inputs.size() > 1 ||
+            matmul.params.precise) {
             continue;
         }
         const Tensor residual = node.inputs[1 - side];

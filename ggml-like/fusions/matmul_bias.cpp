@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// matmul_bias: add_bias(matmul(w, x), b) becomes one matmul that adds the bias to its finished sums. The same
-// additions in the same order, one op less.
-#include <cstring>
-
+// matmul_bias: add_bias(matmul(w, x), b) becomes one matmul that adds the bias to its finished
+// sums. The same additions in the same order, one op less.
 #include "ggml-like/op.h"
 #include "ggml-like/plan.h"
+
+#include <cstring>
 
 namespace nib {
 namespace {
@@ -15,7 +15,7 @@ bool apply(Graph& graph, int32_t index, const std::vector<int32_t>& use_count) {
     const int32_t from = node.inputs[0].node;
     Node& matmul = graph.nodes()[static_cast<size_t>(from)];
     if (std::strcmp(matmul.op->name, "matmul") != 0 || use_count[static_cast<size_t>(from)] != 1 ||
-        matmul.weights.size() > 1 || matmul.inputs.size() > 1) {
+        matmul.weights.size() > 1 || matmul.inputs.size() > 1 || matmul.params.precise) {
         return false;
     }
     const Weight* bias = node.weights[0];

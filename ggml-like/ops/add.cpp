@@ -24,6 +24,7 @@ void reference(ReferenceContext& c) {
 
 }  // namespace
 
-extern const OpDef op_add = {.name = "add", .shape = shape, .reference = reference, .in_place = true};
+extern const OpDef op_add = {
+    .name = "add", .shape = shape, .reference = reference, .in_place = true};
 
 }  // namespace nib

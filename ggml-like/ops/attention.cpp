@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// attention: stores k and v of each row in the KV cache, then for each q head softmax(scale * q . k) v over
-// the positions that the row sees: max(0, p - window + 1) .. p. q heads share KV heads in groups.
+// attention: stores k and v of each row in the KV cache, then for each q head softmax(scale * q .
+// k) v over the positions that the row sees: max(0, p - window + 1) .. p. q heads share KV heads in
+// groups.
 #include "ggml-like/backend.h"
 #include "ggml-like/op.h"
+#include "ggml-like/reference.h"
 
 #include <algorithm>
 #include <cmath>
-
-#include "ggml-like/reference.h"
 
 namespace nib {
 namespace {
@@ -19,16 +19,20 @@ Result<Shape> shape(const Graph& g, const Node& n) {
     const Shape v = g.node(n.inputs[2]).shape;
     if (a.n_kv_heads < 1 || a.n_heads % a.n_kv_heads || q.width() != a.n_heads * a.head_dim ||
         k.width() != a.n_kv_heads * a.head_dim || v.width() != k.width()) {
-        return Error{Status::BadFile,
-                     "attention: " + std::to_string(a.n_heads) + " heads, " +
-                         std::to_string(a.n_kv_heads) + " kv heads of " + std::to_string(a.head_dim) +
-                         " do not fit q, k, v of " + std::to_string(q.width()) + ", " +
-                         std::to_string(k.width()) + ", " + std::to_string(v.width())};
+        return Error{Status::BadFile, "attention: " + std::to_string(a.n_heads) + " heads, " +
+                                          std::to_string(a.n_kv_heads) + " kv heads of " +
+                                          std::to_string(a.head_dim) + " do not fit q, k, v of " +
+                                          std::to_string(q.width()) + ", " +
+                                          std::to_string(k.width()) + ", " +
+                                          std::to_string(v.width())};
     }
     return Shape{q.width(), 1, q.rows};
 }
 
-void attend(const AttentionSpec& a, const float* q, const std::vector<const float*>& keys, int32_t head,
+void attend(const AttentionSpec& a,
+            const float* q,
+            const std::vector<const float*>& keys,
+            int32_t head,
             float* out) {
     const auto dim = static_cast<size_t>(a.head_dim);
     const size_t k_at = static_cast<size_t>(head / (a.n_heads / a.n_kv_heads)) * dim;
@@ -37,17 +41,20 @@ void attend(const AttentionSpec& a, const float* q, const std::vector<const floa
     double most = -HUGE_VAL;
     for (size_t t = 0; t < keys.size(); t++) {
         double dot = 0;
-        for (size_t i = 0; i < dim; i++) dot += double(q[i]) * keys[t][k_at + i];
+        for (size_t i = 0; i < dim; i++)
+            dot += double(q[i]) * keys[t][k_at + i];
         dot *= a.scale;
         if (a.softcap > 0) dot = a.softcap * std::tanh(dot / a.softcap);
         scores[t] = dot;
         most = std::max(most, dot);
     }
     double sum = 0;
-    for (double& s : scores) sum += s = std::exp(s - most);
+    for (double& s : scores)
+        sum += s = std::exp(s - most);
     for (size_t i = 0; i < dim; i++) {
         double value = 0;
-        for (size_t t = 0; t < keys.size(); t++) value += scores[t] * keys[t][v_at + i];
+        for (size_t t = 0; t < keys.size(); t++)
+            value += scores[t] * keys[t][v_at + i];
         out[i] = static_cast<float>(value / sum);
     }
 }

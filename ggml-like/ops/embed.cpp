@@ -6,14 +6,16 @@
 namespace nib {
 namespace {
 
-Result<Shape> shape(const Graph&, const Node& n) { return Shape{n.weights[0]->ne0, 1, Rows::Step}; }
+Result<Shape> shape(const Graph&, const Node& n) {
+    return Shape{n.weights[0]->ne0, 1, Rows::Step};
+}
 
 void reference(ReferenceContext& c) {
     const Weight& w = *c.node.weights[0];
     const size_t stride = row_bytes(*w.def, static_cast<uint64_t>(w.ne0));
     for (int32_t r = 0; r < c.n_rows; r++) {
         const auto token = static_cast<size_t>(c.step.tokens[r]);
-        w.def->decode(w.data + token * stride, c.out.row(r), static_cast<size_t>(w.ne0));
+        w.def->decode(c.weight_bytes(0) + token * stride, c.out.row(r), static_cast<size_t>(w.ne0));
     }
 }
 

@@ -12,8 +12,9 @@ Result<Shape> shape(const Graph& g, const Node& n) {
     const Shape gate = g.node(n.inputs[0]).shape;
     const Shape up = g.node(n.inputs[1]).shape;
     if (gate.width() != up.width() || gate.rows != up.rows) {
-        return Error{Status::BadFile, std::string(n.op->name) + ": " + std::to_string(gate.width()) +
-                                          " values and " + std::to_string(up.width())};
+        return Error{Status::BadFile, std::string(n.op->name) + ": " +
+                                          std::to_string(gate.width()) + " values and " +
+                                          std::to_string(up.width())};
     }
     return gate;
 }
@@ -30,6 +31,7 @@ void reference(ReferenceContext& c) {
 
 }  // namespace
 
-extern const OpDef op_gelu_mul = {.name = "gelu_mul", .shape = shape, .reference = reference, .in_place = true};
+extern const OpDef op_gelu_mul = {
+    .name = "gelu_mul", .shape = shape, .reference = reference, .in_place = true};
 
 }  // namespace nib

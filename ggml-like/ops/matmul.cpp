@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// matmul: y[o] = sum over k of w[k, o] * x[k], then + bias[o] (weight 1, if any), then + input 1 (if any).
+// matmul: y[o] = sum over k of w[k, o] * x[k], then + bias[o] (weight 1, if any), then + input 1
+// (if any).
 #include "ggml-like/backend.h"
 #include "ggml-like/op.h"
 
@@ -17,15 +18,16 @@ Result<Shape> shape(const Graph& g, const Node& n) {
 }
 
 void reference(ReferenceContext& c) {
-    const std::vector<float> w = decode_weight(*c.node.weights[0]);
+    const std::vector<float> w = c.weight(0);
     std::vector<float> bias;
-    if (c.node.weights.size() > 1) bias = decode_weight(*c.node.weights[1]);
+    if (c.node.weights.size() > 1) bias = c.weight(1);
     const auto k = static_cast<size_t>(c.node.weights[0]->ne0);
     for (int32_t r = 0; r < c.n_rows; r++) {
         const float* x = c.inputs[0]->row(r);
         for (size_t o = 0; o < static_cast<size_t>(c.node.shape.ne0); o++) {
             double sum = 0;
-            for (size_t i = 0; i < k; i++) sum += double(w[o * k + i]) * x[i];
+            for (size_t i = 0; i < k; i++)
+                sum += double(w[o * k + i]) * x[i];
             if (!bias.empty()) sum += bias[o];
             if (c.inputs.size() > 1) sum += c.inputs[1]->row(r)[o];
             c.out.row(r)[o] = static_cast<float>(sum);

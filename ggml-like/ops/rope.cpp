@@ -26,7 +26,8 @@ void reference(ReferenceContext& c) {
             const size_t at = static_cast<size_t>(h) * static_cast<size_t>(c.node.shape.ne0);
             const float* x = c.inputs[0]->row(r) + at;
             float* y = c.out.row(r) + at;
-            for (int32_t i = 0; i < c.node.shape.ne0; i++) y[i] = x[i];
+            for (int32_t i = 0; i < c.node.shape.ne0; i++)
+                y[i] = x[i];
             for (size_t i = 0; i < half; i++) {
                 const size_t a = rope.neox ? i : 2 * i, b = rope.neox ? i + half : 2 * i + 1;
                 y[a] = static_cast<float>(double(x[a]) * cos[i] - double(x[b]) * sin[i]);
@@ -38,6 +39,7 @@ void reference(ReferenceContext& c) {
 
 }  // namespace
 
-extern const OpDef op_rope = {.name = "rope", .shape = shape, .reference = reference, .in_place = true};
+extern const OpDef op_rope = {
+    .name = "rope", .shape = shape, .reference = reference, .in_place = true};
 
 }  // namespace nib

@@ -6,7 +6,9 @@
 namespace nib {
 namespace {
 
-Result<Shape> shape(const Graph& g, const Node& n) { return g.node(n.inputs[0]).shape; }
+Result<Shape> shape(const Graph& g, const Node& n) {
+    return g.node(n.inputs[0]).shape;
+}
 
 void reference(ReferenceContext& c) {
     for (size_t i = 0; i < c.out.data.size(); i++) {
@@ -16,6 +18,7 @@ void reference(ReferenceContext& c) {
 
 }  // namespace
 
-extern const OpDef op_scale = {.name = "scale", .shape = shape, .reference = reference, .in_place = true};
+extern const OpDef op_scale = {
+    .name = "scale", .shape = shape, .reference = reference, .in_place = true};
 
 }  // namespace nib

@@ -14,12 +14,14 @@ Result<Shape> shape(const Graph& g, const Node& n) {
 void reference(ReferenceContext& c) {
     for (int32_t o = 0; o < c.n_rows; o++) {
         const float* x = c.inputs[0]->row(c.step.outputs[o]);
-        for (int32_t i = 0; i < c.node.shape.width(); i++) c.out.row(o)[i] = x[i];
+        for (int32_t i = 0; i < c.node.shape.width(); i++)
+            c.out.row(o)[i] = x[i];
     }
 }
 
 }  // namespace
 
-extern const OpDef op_select_outputs = {.name = "select_outputs", .shape = shape, .reference = reference};
+extern const OpDef op_select_outputs = {
+    .name = "select_outputs", .shape = shape, .reference = reference};
 
 }  // namespace nib

@@ -12,13 +12,16 @@ Result<Shape> shape(const Graph& g, const Node& n) {
     const Shape gate = g.node(n.inputs[0]).shape;
     const Shape up = g.node(n.inputs[1]).shape;
     if (gate.width() != up.width() || gate.rows != up.rows) {
-        return Error{Status::BadFile, std::string(n.op->name) + ": " + std::to_string(gate.width()) +
-                                          " values and " + std::to_string(up.width())};
+        return Error{Status::BadFile, std::string(n.op->name) + ": " +
+                                          std::to_string(gate.width()) + " values and " +
+                                          std::to_string(up.width())};
     }
     return gate;
 }
 
-double activate(double x) { return x / (1 + std::exp(-x)); }
+double activate(double x) {
+    return x / (1 + std::exp(-x));
+}
 
 void reference(ReferenceContext& c) {
     for (size_t i = 0; i < c.out.data.size(); i++) {
@@ -28,6 +31,7 @@ void reference(ReferenceContext& c) {
 
 }  // namespace
 
-extern const OpDef op_silu_mul = {.name = "silu_mul", .shape = shape, .reference = reference, .in_place = true};
+extern const OpDef op_silu_mul = {
+    .name = "silu_mul", .shape = shape, .reference = reference, .in_place = true};
 
 }  // namespace nib

@@ -8,7 +8,9 @@
 namespace nib {
 namespace {
 
-Result<Shape> shape(const Graph& g, const Node& n) { return g.node(n.inputs[0]).shape; }
+Result<Shape> shape(const Graph& g, const Node& n) {
+    return g.node(n.inputs[0]).shape;
+}
 
 void reference(ReferenceContext& c) {
     const double cap = c.node.params.factor;
@@ -19,6 +21,7 @@ void reference(ReferenceContext& c) {
 
 }  // namespace
 
-extern const OpDef op_softcap = {.name = "softcap", .shape = shape, .reference = reference, .in_place = true};
+extern const OpDef op_softcap = {
+    .name = "softcap", .shape = shape, .reference = reference, .in_place = true};
 
 }  // namespace nib

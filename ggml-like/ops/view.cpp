@@ -19,12 +19,14 @@ Result<Shape> shape(const Graph& g, const Node& n) {
 void reference(ReferenceContext& c) {
     for (int32_t r = 0; r < c.n_rows; r++) {
         const float* x = c.inputs[0]->row(r) + c.node.params.offset;
-        for (int32_t i = 0; i < c.node.shape.width(); i++) c.out.row(r)[i] = x[i];
+        for (int32_t i = 0; i < c.node.shape.width(); i++)
+            c.out.row(r)[i] = x[i];
     }
 }
 
 }  // namespace
 
-extern const OpDef op_view = {.name = "view", .shape = shape, .reference = reference, .alias = true};
+extern const OpDef op_view = {
+    .name = "view", .shape = shape, .reference = reference, .alias = true};
 
 }  // namespace nib

@@ -54,7 +54,7 @@ class Budget {
         return false;
     }
 
-    uint64_t steps_ = 0, next_look_ = kStepsPerLook, steps_max_;
+    uint64_t steps_ = 0, next_look_ = 0, steps_max_;
     uint64_t live_ = 0, live_max_, text_max_;
     uint32_t depth_max_;
     std::chrono::steady_clock::time_point deadline_;

@@ -75,11 +75,9 @@ Result<std::string> digits_of(const Value& value, const Spec& spec) {
                               : spec.type == 'b' ? 2
                                                  : 16;
         std::string out;
-        uint64_t rest = magnitude;
-        do {
+        for (uint64_t rest = magnitude; rest > 0 || out.empty(); rest /= base) {
             out += (spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[rest % base];
-            rest /= base;
-        } while (rest > 0);
+        }
         if (spec.alternate && base != 10) {
             out += spec.type;
             out += '0';

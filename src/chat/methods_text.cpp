@@ -53,7 +53,7 @@ Texts split_words(const MarkedText& text, int64_t max) {
         skip(true);
         if (at >= text.size() || out.size() > kMostParts) return out;
         if (max >= 0 && static_cast<int64_t>(out.size()) >= max) {
-            out.push_back(strip(text.slice(at, text.size()), Side::Right, nullptr));
+            out.push_back(text.slice(at, text.size()));
             return out;
         }
         const size_t begin = at;
@@ -76,7 +76,7 @@ Texts rsplit_words(const MarkedText& text, int64_t max) {
         skip(true);
         if (end == 0 || out.size() > kMostParts) break;
         if (static_cast<int64_t>(out.size()) >= max) {
-            out.push_back(strip(text.slice(0, end), Side::Left, nullptr));
+            out.push_back(text.slice(0, end));
             break;
         }
         const size_t stop = end;

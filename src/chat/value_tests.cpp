@@ -45,8 +45,8 @@ Result<Value> test_string(Evaluator&, const Value& v, Args& a) {
 Result<Value> test_mapping(Evaluator&, const Value& v, Args& a) {
     return when(a, v.is(Kind::Dict));
 }
-Result<Value> test_escaped(Evaluator&, const Value&, Args& a) {
-    return when(a, false);
+Result<Value> test_escaped(Evaluator&, const Value& v, Args& a) {
+    return when(a, is_markup(v));
 }
 
 Result<Value> test_sequence(Evaluator&, const Value& v, Args& a) {

@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <histedit.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,11 +26,24 @@ constexpr int kHistoryMax = 1000;
 constexpr size_t kLineMax = size_t{64} << 20;
 constexpr std::wstring_view kPasteEnd = L"\033[201~";
 
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): set by a signal handler.
-volatile std::sig_atomic_t interrupt_seen = 0;
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a signal handler has no other
+// way in. Ctrl-C arrives as a byte in this pipe: a flag could be set just before read() goes to
+// sleep, and the signal may be delivered to a thread that does not read at all.
+int interrupt_pipe[2] = {-1, -1};
+bool interrupt_seen = false;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 void note_interrupt(int) {
-    interrupt_seen = 1;
+    const int kept = errno;
+    if (write(interrupt_pipe[1], "", 1) < 0) errno = kept;  // full, so it says so already
+    errno = kept;
+}
+
+void forget_interrupts() {
+    interrupt_seen = false;
+    char old = 0;
+    while (read(interrupt_pipe[0], &old, 1) == 1) {
+    }
 }
 
 void append_utf8(std::string& out, wchar_t wide) {
@@ -60,11 +74,21 @@ int tail_bytes(unsigned char lead) {
     return lead >= 0xF0 && lead < 0xF5 ? 3 : -1;
 }
 
+// 1: a byte; 0: the end; -1: an error or Ctrl-C (interrupt_seen).
 int read_byte(unsigned char& byte) {
+    pollfd waiting[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupt_pipe[0], POLLIN, 0}};
     while (true) {
+        if (poll(waiting, 2, -1) < 0) {
+            if (errno == EINTR) continue;
+            return -1;
+        }
+        if (waiting[1].revents & POLLIN) {
+            interrupt_seen = true;
+            return -1;
+        }
         const ssize_t n = read(STDIN_FILENO, &byte, 1);
         if (n >= 0) return static_cast<int>(n);
-        if (errno != EINTR || interrupt_seen) return -1;
+        if (errno != EINTR) return -1;
     }
 }
 
@@ -136,8 +160,8 @@ const wchar_t* show_prompt(EditLine* line) {
     void* self = nullptr;
     el_wget(line, EL_CLIENTDATA, &self);
     const auto* editor = static_cast<const LineEditorOptions*>(self);
-    // \1 marks the colours, which take no room on the line.
-    return editor->color ? L"\1\033[1;32m\1> \1\033[0m\1" : L"> ";
+    // \1 marks the colours, which take no room on the line; libedit drops them at the very end.
+    return editor->color ? L"\1\033[1;32m\1>\1\033[0m\1 " : L"> ";
 }
 
 const wchar_t* show_continued(EditLine*) {
@@ -221,11 +245,14 @@ void LineEditor::Impl::save_history() {
 
 Line LineEditor::Impl::read_terminal() {
     struct sigaction action = {}, previous = {};
-    action.sa_handler = note_interrupt;  // without SA_RESTART: read() returns
+    action.sa_handler = note_interrupt;
     sigemptyset(&action.sa_mask);
-    interrupt_seen = 0;
+    forget_interrupts();
     sigaction(SIGINT, &action, &previous);
     el_wset(edit, EL_PROMPT_ESC, continued ? show_continued : show_prompt, L'\1');
+    // Raw before the prompt shows: libedit does it after, and a Ctrl-D typed in between would be
+    // lost.
+    el_wset(edit, EL_PREP_TERM, 1);
     write_stderr("\033[?2004h");
     int length = 0;
     const wchar_t* text = el_wgets(edit, &length);
@@ -280,8 +307,12 @@ Result<std::unique_ptr<LineEditor>> LineEditor::create(LineEditorOptions options
     std::unique_ptr<LineEditor> editor(new LineEditor());
     editor->impl_->options = std::move(options);
     editor->impl_->interactive = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-    if (editor->impl_->interactive) editor->impl_->open_terminal();
-    if (editor->impl_->interactive && !editor->impl_->edit) {
+    if (!editor->impl_->interactive) return editor;
+    if (interrupt_pipe[0] < 0 && pipe2(interrupt_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return Error{Status::Io, std::string("line editor: ") + std::strerror(errno)};
+    }
+    editor->impl_->open_terminal();
+    if (!editor->impl_->edit) {
         return Error{Status::Io, "line editor: cannot use this terminal"};
     }
     return editor;

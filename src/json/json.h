@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The one door to nlohmann-json. Json keeps the order of keys (templates need it). Text from outside comes
-// in through parse_json only: it checks depth, size, duplicate keys, UTF-8 and numbers before a tree is
-// built, so the recursive parts of the library never meet deep input.
+// The one door to nlohmann-json. Json keeps the order of keys (templates need it). Text from
+// outside comes in through parse_json only: it checks depth, size, duplicate keys, UTF-8 and
+// numbers before a tree is built, so the recursive parts of the library never meet deep input.
 #pragma once
+#include "ggml-like/result.h"
+
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
-#include "ggml-like/result.h"
+#include <nlohmann/json.hpp>
 
 namespace nib {
 

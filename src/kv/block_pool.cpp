@@ -7,7 +7,8 @@ namespace nib {
 
 BlockPool::BlockPool(int32_t n_blocks) : counts_(static_cast<size_t>(n_blocks)) {
     free_.reserve(counts_.size());
-    for (int32_t b = n_blocks - 1; b >= 0; b--) free_.push_back(b);
+    for (int32_t b = n_blocks - 1; b >= 0; b--)
+        free_.push_back(b);
 }
 
 int32_t BlockPool::take() {

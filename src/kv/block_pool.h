@@ -9,18 +9,18 @@
 namespace nib {
 
 class BlockPool {
-public:
+  public:
     explicit BlockPool(int32_t n_blocks);
 
-    int32_t take();              // a block with a count of 1, or -1 if none is free
-    void share(int32_t block);   // one more user
-    bool give(int32_t block);    // one user less; true if it is free now
+    int32_t take();             // a block with a count of 1, or -1 if none is free
+    void share(int32_t block);  // one more user
+    bool give(int32_t block);   // one user less; true if it is free now
     int32_t count(int32_t block) const { return counts_[static_cast<size_t>(block)]; }
     int32_t n_free() const { return static_cast<int32_t>(free_.size()); }
     int32_t n_used() const { return static_cast<int32_t>(counts_.size()) - n_free(); }
     int32_t n_blocks() const { return static_cast<int32_t>(counts_.size()); }
 
-private:
+  private:
     std::vector<int32_t> counts_;
     std::vector<int32_t> free_;  // taken from the end: the block that was given back last
 };

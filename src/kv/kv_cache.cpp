@@ -6,7 +6,9 @@
 namespace nib {
 namespace {
 
-int64_t blocks_for(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
+int64_t blocks_for(int64_t tokens) {
+    return (tokens + kBlockTokens - 1) / kBlockTokens;
+}
 
 // The first position that a token at `position` sees.
 int64_t first_seen(int32_t window, int64_t position) {
@@ -27,7 +29,8 @@ std::vector<KvGroupSpec> make_kv_groups(std::span<const AttentionSpec> layers) {
     for (const AttentionSpec& a : layers) {
         auto found = std::find_if(groups.begin(), groups.end(),
                                   [&](const KvGroupSpec& g) { return g.window == a.window; });
-        if (found == groups.end()) found = groups.insert(groups.end(), {.window = a.window, .layers = {}});
+        if (found == groups.end())
+            found = groups.insert(groups.end(), {.window = a.window, .layers = {}});
         found->layers.push_back(a);
     }
     return groups;
@@ -37,12 +40,14 @@ uint64_t kv_bytes_per_token(std::span<const KvGroupSpec> groups) {
     uint64_t bytes = 0;
     for (const KvGroupSpec& g : groups) {
         if (g.window) continue;
-        for (const AttentionSpec& a : g.layers) bytes += uint64_t(a.n_kv_heads) * uint64_t(a.head_dim) * 4;
+        for (const AttentionSpec& a : g.layers)
+            bytes += uint64_t(a.n_kv_heads) * uint64_t(a.head_dim) * 4;
     }
     return bytes;
 }
 
-Result<std::unique_ptr<KvCache>> KvCache::create(Backend& backend, std::vector<KvGroupSpec> groups,
+Result<std::unique_ptr<KvCache>> KvCache::create(Backend& backend,
+                                                 std::vector<KvGroupSpec> groups,
                                                  const KvOptions& options) {
     auto cache = std::make_unique<KvCache>();
     cache->context_ = options.context;
@@ -57,7 +62,8 @@ Result<std::unique_ptr<KvCache>> KvCache::create(Backend& backend, std::vector<K
     for (Sequence& s : cache->sequences_) {
         s.tables.resize(cache->groups_.size());
         s.first.resize(cache->groups_.size());
-        for (auto& table : s.tables) table.reserve(static_cast<size_t>(blocks_for(options.context)));
+        for (auto& table : s.tables)
+            table.reserve(static_cast<size_t>(blocks_for(options.context)));
     }
     return cache;
 }
@@ -94,8 +100,9 @@ void KvCache::release(Sequence& s, size_t group, int64_t from, int64_t to, bool 
 Result<void> KvCache::reserve(int32_t sequence, int32_t n) {
     Sequence& s = sequences_[static_cast<size_t>(sequence)];
     if (s.length + n > context_) {
-        return Error{Status::TooLong, "the context holds " + std::to_string(context_) + " tokens, " +
-                                          std::to_string(s.length + n) + " are needed"};
+        return Error{Status::TooLong, "the context holds " + std::to_string(context_) +
+                                          " tokens, " + std::to_string(s.length + n) +
+                                          " are needed"};
     }
     const int64_t end = blocks_for(s.length + n);
     for (size_t g = 0; g < groups_.size(); g++) {
@@ -107,7 +114,8 @@ Result<void> KvCache::reserve(int32_t sequence, int32_t n) {
         }
     }
     for (size_t g = 0; g < groups_.size(); g++) {
-        while (static_cast<int64_t>(s.tables[g].size()) < end) s.tables[g].push_back(pools_[g].take());
+        while (static_cast<int64_t>(s.tables[g].size()) < end)
+            s.tables[g].push_back(pools_[g].take());
     }
     return {};
 }
@@ -146,7 +154,8 @@ void KvCache::fill(StepInputs& step) const {
     for (size_t g = 0; g < groups_.size(); g++) {
         step.kv[g] = memories_[g].get();
         step.tables[g].resize(sequences_.size());
-        for (size_t s = 0; s < sequences_.size(); s++) step.tables[g][s] = sequences_[s].tables[g].data();
+        for (size_t s = 0; s < sequences_.size(); s++)
+            step.tables[g][s] = sequences_[s].tables[g].data();
     }
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The KV cache: sequences as tables of blocks, one table for each group of layers that see the same
-// positions. Full groups grow with the sequence; window groups keep only the blocks that the next token
-// can still see. Memory of a block is real from its first token on and goes back when a sequence ends.
-// Threads: one at a time.
+// positions. Full groups grow with the sequence; window groups keep only the blocks that the next
+// token can still see. Memory of a block is real from its first token on and goes back when a
+// sequence ends. Threads: one at a time.
 #pragma once
+#include "ggml-like/backend.h"
+#include "src/kv/block_pool.h"
+
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include "ggml-like/backend.h"
-#include "src/kv/block_pool.h"
 
 namespace nib {
 
@@ -20,27 +20,30 @@ std::vector<KvGroupSpec> make_kv_groups(std::span<const AttentionSpec> layers);
 uint64_t kv_bytes_per_token(std::span<const KvGroupSpec> groups);
 
 struct KvOptions {
-    int64_t context = 0;        // tokens of a sequence
-    int32_t max_rows = 0;       // rows that one step adds to a sequence
+    int64_t context = 0;   // tokens of a sequence
+    int32_t max_rows = 0;  // rows that one step adds to a sequence
     int32_t max_sequences = 1;
 };
 
 class KvCache {
-public:
+  public:
     // Errors: OutOfMemory.
-    static Result<std::unique_ptr<KvCache>> create(Backend& backend, std::vector<KvGroupSpec> groups,
+    static Result<std::unique_ptr<KvCache>> create(Backend& backend,
+                                                   std::vector<KvGroupSpec> groups,
                                                    const KvOptions& options);
 
-    int32_t open_sequence();               // -1 if there are max_sequences already
+    int32_t open_sequence();  // -1 if there are max_sequences already
     void close_sequence(int32_t sequence);
-    int64_t length(int32_t sequence) const { return sequences_[static_cast<size_t>(sequence)].length; }
+    int64_t length(int32_t sequence) const {
+        return sequences_[static_cast<size_t>(sequence)].length;
+    }
 
     // Blocks for n more tokens. Errors: OutOfMemory (nothing is changed), TooLong.
     Result<void> reserve(int32_t sequence, int32_t n);
     // n reserved tokens are written: the sequence is longer; blocks that no window sees go back.
     void commit(int32_t sequence, int32_t n);
-    // Cuts the sequence to its first n tokens and says how many are left: n, or 0 if a window group has
-    // already given back what a token at position n would see.
+    // Cuts the sequence to its first n tokens and says how many are left: n, or 0 if a window group
+    // has already given back what a token at position n would see.
     int64_t keep_prefix(int32_t sequence, int64_t n);
 
     // The tables and memories for a step.
@@ -53,12 +56,13 @@ public:
     };
     Stats stats() const;
 
-private:
+  private:
     struct Sequence {
         bool open = false;
         int64_t length = 0;
-        std::vector<std::vector<int32_t>> tables;  // [group][position / kBlockTokens], -1: given back
-        std::vector<int64_t> first;                // [group]: the first block that is still there
+        std::vector<std::vector<int32_t>>
+            tables;                  // [group][position / kBlockTokens], -1: given back
+        std::vector<int64_t> first;  // [group]: the first block that is still there
     };
     void release(Sequence& s, size_t group, int64_t from, int64_t to, bool discard);
 

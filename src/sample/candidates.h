@@ -19,6 +19,13 @@ inline bool better(const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
+// The largest logit (-inf if there is none), and whether any is NaN or +inf.
+struct LogitScan {
+    float top;
+    bool bad;
+};
+LogitScan scan(std::span<const float> logits);
+
 class CandidateSet {
   public:
     // Starts again with a dense copy of the logits.

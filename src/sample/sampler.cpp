@@ -21,18 +21,6 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 // growth.
 constexpr size_t kFirstSorted = 64, kSortGrowth = 8;
 
-enum class LogitState { Fine, NoneFinite, NotANumber };
-
-LogitState look_at(std::span<const float> logits) {
-    bool bad = false, finite = false;
-    for (const float logit : logits) {
-        bad |= !(logit <= kLargest);  // NaN and +inf; a -inf is a token that cannot be chosen
-        finite |= logit >= -kLargest;
-    }
-    if (bad) return LogitState::NotANumber;
-    return finite ? LogitState::Fine : LogitState::NoneFinite;
-}
-
 const SamplerDef* find_sampler(std::string_view name) {
     for (const SamplerDef* def : all_samplers()) {
         if (name == def->name) return def;
@@ -141,20 +129,16 @@ void Sampler::reset() {
 Result<Token> Sampler::sample(std::span<const float> logits, uint64_t position) {
     Impl& s = *impl_;
     NIB_ASSERT(logits.size() == static_cast<size_t>(s.n_vocab));
-    switch (look_at(logits)) {
-    case LogitState::Fine:
-        break;
-    case LogitState::NoneFinite:
-        return Error{Status::Internal, "model_output_invalid: no logit is finite at position " +
-                                           std::to_string(position)};
-    case LogitState::NotANumber:
+    const LogitScan found = scan(logits);
+    if (found.bad || found.top < -kLargest) {
         return Error{Status::Internal,
-                     "model_output_invalid: a logit is NaN or infinite at position " +
-                         std::to_string(position)};
+                     std::string("model_output_invalid: ") +
+                         (found.bad ? "a logit is NaN or infinite" : "no logit is finite") +
+                         " at position " + std::to_string(position)};
     }
     s.set.assign(logits);
     s.apply_bias();
-    if (s.set.best().logit < -kLargest) {
+    if (!s.params.logit_bias.empty() && s.set.best().logit < -kLargest) {
         return Error{Status::BadRequest,
                      "no_token_allowed: logit_bias bans every token at position " +
                          std::to_string(position)};

@@ -21,8 +21,8 @@ class BpeModel final : public TextModel {
         replacement_.push_back(v_.byte_tokens[0xEF]);
         replacement_.push_back(v_.byte_tokens[0xBF]);
         replacement_.push_back(v_.byte_tokens[0xBD]);
-        if (std::count(replacement_.begin(), replacement_.end(), kNoToken) > 0)
-            replacement_.clear();
+        const auto missing = std::count(replacement_.begin(), replacement_.end(), kNoToken);
+        if (missing > 0) replacement_.clear();
     }
 
     void encode(std::string_view text, std::vector<Token>& out) const override {

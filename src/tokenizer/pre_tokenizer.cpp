@@ -15,9 +15,7 @@ namespace {
 #define NIB_CAMEL(end)                                                                         \
     R"([^\r\n\p{L}\p{N}]?)" NIB_UPPER "*" NIB_LOWER "+" end R"(|[^\r\n\p{L}\p{N}]?)" NIB_UPPER \
     "+" NIB_LOWER "*" end
-#define NIB_GPT2                                                      \
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+)" \
-    R"(|\s+(?!\S)|\s+)"
+#define NIB_GPT2 R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"
 #define NIB_PUNCTUATED_WORDS                             \
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)" \
     R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" NIB_SPACE_TAIL
@@ -49,9 +47,8 @@ constexpr Patterns kGpt4o[] = {
 constexpr Patterns kDeepSeekCoder[] = {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", NIB_CJK,
                                        R"(\p{N})"};
 constexpr Patterns kDeepSeek3[] = {R"(\p{N}{1,3})", NIB_CJK_JA, NIB_PUNCTUATED_WORDS};
-constexpr Patterns kDeepSeekLlm[] = {
-    R"([\r\n])",
-    // Letters of the scripts that have cases.
+// Letters of the scripts that have cases.
+constexpr Patterns kCasedLetters =
     R"(\s?[A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF})"
     R"(\x{1C4}-\x{293}\x{295}-\x{2AF}\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D})"
     R"(\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1}\x{3A3}-\x{3F5})"
@@ -69,9 +66,14 @@ constexpr Patterns kDeepSeekLlm[] = {
     R"(\x{A78B}-\x{A78E}\x{AB70}-\x{ABBF}\x{FB00}-\x{FB06}\x{FB13}-\x{FB17})"
     R"(\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3})"
     R"(\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF})"
-    R"(\x{1E900}-\x{1E943}]+)",
+    R"(\x{1E900}-\x{1E943}]+)";
+constexpr Patterns kDeepSeekLlm[] = {
+    R"([\r\n])",
+    kCasedLetters,
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-    R"(\s+$)", NIB_CJK, R"(\p{N}+)"};
+    R"(\s+$)",
+    NIB_CJK,
+    R"(\p{N}+)"};
 constexpr Patterns kFalcon[] = {R"([\p{P}$+<=>^~|`]+)", NIB_GPT2, "[0-9][0-9][0-9]"};
 constexpr Patterns kBloom[] = {NIB_NO_STOPS};
 constexpr Patterns kViking[] = {NIB_NO_STOPS, R"(\p{N})"};

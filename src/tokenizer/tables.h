@@ -23,7 +23,7 @@ inline uint64_t hash_bytes(const char* data, size_t n, uint64_t seed) {
     constexpr uint64_t kA = 0x9E3779B97F4A7C15u, kB = 0xD6E8FEB86659FD93u;
     uint64_t h = seed ^ (n * kA);
     for (; n >= 8; data += 8, n -= 8) {
-        uint64_t word;
+        uint64_t word = 0;
         std::memcpy(&word, data, 8);
         h = mix_bits(h ^ word, kB);
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Config keys and tensors that are missing, wrong or unknown: an error that names the key or tensor, for every
-// architecture; and a file cut anywhere fails kindly.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// Config keys and tensors that are missing, wrong or unknown: an error that names the key or
+// tensor, for every architecture; and a file cut anywhere fails kindly.
+#include "src/model.h"
+#include "tests/support/tiny_model.h"
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "src/model.h"
-#include "tests/support/tiny_model.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -31,10 +31,13 @@ std::string load_error(const std::string& bytes, ModelOptions options = {}) {
     return graph.ok() ? "ok" : graph.error().message;
 }
 
-const ArchDef& llama() { return *find_arch("llama"); }
+const ArchDef& llama() {
+    return *find_arch("llama");
+}
 
 TEST(Config, AValidFileLoads) {
-    for (const ArchDef* arch : all_archs()) EXPECT_EQ(load_error(tiny_gguf(*arch)), "ok") << arch->name;
+    for (const ArchDef* arch : all_archs())
+        EXPECT_EQ(load_error(tiny_gguf(*arch)), "ok") << arch->name;
 }
 
 struct BadKey {
@@ -53,7 +56,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 INSTANTIATE_TEST_SUITE_P(
-    Rows, BadKeys,
+    Rows,
+    BadKeys,
     testing::Values(
         BadKey{{"block_count", 0}, "llama.block_count"},
         BadKey{{"block_count", 600}, "blk.2.attn_norm.weight"},
@@ -83,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Config, AKeyThatNobodyKnowsIsRefused) {
     for (const ArchDef* arch : all_archs()) {
-        EXPECT_THAT(load_error(tiny_gguf(*arch, {.extra_key = "new_trick"})), HasSubstr("new_trick"));
+        EXPECT_THAT(load_error(tiny_gguf(*arch, {.extra_key = "new_trick"})),
+                    HasSubstr("new_trick"));
     }
 }
 

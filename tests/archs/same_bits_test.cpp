@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// For every architecture, tiny and random: the logits of a token depend on its sequence alone. Not on chunks,
-// rows of a step, neighbours, threads, CPU level or fusions; and they agree with the plain reference.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// For every architecture, tiny and random: the logits of a token depend on its sequence alone. Not
+// on chunks, rows of a step, neighbours, threads, CPU level or fusions; and they agree with the
+// plain reference.
+#include "src/runner.h"
+#include "tests/support/tiny_model.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "src/runner.h"
-#include "tests/support/tiny_model.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -54,9 +55,8 @@ Logits run_chunks(Runner& r, const std::vector<int32_t>& tokens, size_t chunk) {
     const int32_t sequence = r.kv().open_sequence();
     for (size_t at = 0; at < tokens.size(); at += chunk) {
         const size_t n = std::min(chunk, tokens.size() - at);
-        const StepPart part{.sequence = sequence,
-                            .tokens = std::span(tokens).subspan(at, n),
-                            .all_logits = true};
+        const StepPart part{
+            .sequence = sequence, .tokens = std::span(tokens).subspan(at, n), .all_logits = true};
         const auto done = r.step({&part, 1}, [&](size_t, int32_t, std::span<const float> row) {
             out.emplace_back(row.begin(), row.end());
         });
@@ -75,7 +75,7 @@ bool same_bits(const Logits& a, const Logits& b) {
 }
 
 class Archs : public testing::TestWithParam<std::tuple<const ArchDef*, const char*>> {
-protected:
+  protected:
     void SetUp() override {
         const auto [arch, type] = GetParam();
         path_ = dir_.file("tiny.gguf");
@@ -85,7 +85,8 @@ protected:
         want_ = run_chunks(*base_, tokens_, kTokens);
         ASSERT_EQ(want_.size(), tokens_.size());
         for (const auto& row : want_) {
-            for (float v : row) ASSERT_TRUE(std::isfinite(v));
+            for (float v : row)
+                ASSERT_TRUE(std::isfinite(v));
         }
     }
 
@@ -112,7 +113,8 @@ TEST_P(Archs, LevelsAndThreadsDoNotMatter) {
             }
             const auto runner = make_runner(path_, {.level = level, .threads = threads});
             ASSERT_NE(runner, nullptr);
-            EXPECT_TRUE(same_bits(want_, run_chunks(*runner, tokens_, 50))) << level << " " << threads;
+            EXPECT_TRUE(same_bits(want_, run_chunks(*runner, tokens_, 50)))
+                << level << " " << threads;
         }
     }
 }
@@ -141,7 +143,8 @@ TEST_P(Archs, NeighboursInAStepDoNotMatter) {
         ASSERT_TRUE(base_->step(parts, keep).ok());
     }
     EXPECT_TRUE(same_bits(want_, got));
-    for (int32_t s : {a, b, c}) kv.close_sequence(s);
+    for (int32_t s : {a, b, c})
+        kv.close_sequence(s);
     EXPECT_EQ(kv.stats().blocks_used, 0);
 }
 
@@ -162,11 +165,18 @@ TEST_P(Archs, AgreesWithTheReference) {
     EXPECT_LT(std::sqrt(error / signal), is_float ? 2e-3 : 3e-2);
 }
 
-std::vector<const ArchDef*> archs() { return {all_archs().begin(), all_archs().end()}; }
+std::vector<const ArchDef*> archs() {
+    return {all_archs().begin(), all_archs().end()};
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Archs, testing::Combine(testing::ValuesIn(archs()), testing::Values("f32", "q4_1", "f16")),
-    [](const auto& i) { return std::string(std::get<0>(i.param)->name) + "_" + std::get<1>(i.param); });
+INSTANTIATE_TEST_SUITE_P(All,
+                         Archs,
+                         testing::Combine(testing::ValuesIn(archs()),
+                                          testing::Values("f32", "q4_1", "f16")),
+                         [](const auto& i) {
+                             return std::string(std::get<0>(i.param)->name) + "_" +
+                                    std::get<1>(i.param);
+                         });
 
 // Every type that can be written works in a model, whether the backend has panels for it or not.
 class Types : public testing::TestWithParam<const char*> {};
@@ -182,12 +192,14 @@ TEST_P(Types, RunsAndIsTheSameOnAllLevels) {
     EXPECT_TRUE(same_bits(run_chunks(*scalar, tokens, 40), run_chunks(*best, tokens, 3)));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Types,
-                         testing::Values("f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"),
-                         [](const auto& i) { return std::string(i.param); });
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    Types,
+    testing::Values("f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"),
+    [](const auto& i) { return std::string(i.param); });
 
-// A row sees exactly W positions, itself included: in a model of window layers only, a token further back than
-// all windows together changes nothing; one within the reach does.
+// A row sees exactly W positions, itself included: in a model of window layers only, a token
+// further back than all windows together changes nothing; one within the reach does.
 TEST(Window, ReachesExactlyAsFarAsItSays) {
     TempDir dir;
     const std::string path = dir.file("tiny.gguf");

@@ -100,6 +100,9 @@ TEST(Language, Expressions) {
 }
 
 constexpr Row kFilters[] = {
+    {"{% for k, v in u|groupby('n') %}{{ k }}:{{ v|length }};{% endfor %}", "x:2;Y:1;"},
+    {"{% for g in u|groupby('zz', default=0) %}{{ g.grouper }}-{{ g.list|length }}{% endfor %}",
+     "0-3"},
     {"{{ m|abs }}|{{ 2.5|abs }}|{{ -2.5|abs }}|{{ (-2.5)|abs }}", "3|2.5|2.5|2.5"},
     {"{{ l|batch(2)|list }}|{{ l|batch(2, 'x')|list }}|{{ l|slice(2)|list }}|{{ l|slice(2, 0)|list "
      "}}",
@@ -401,7 +404,7 @@ TEST(Language, FailsWhilePythonFails) {
         EXPECT_EQ(rendered.error().message.find('\n'), std::string::npos) << source;
     }
     EXPECT_EQ(render("a\n {{ raise_exception('only user allowed') }}"),
-              "ERROR template, line 2, column 19: only user allowed");
+              "ERROR template, line 2, column 20: only user allowed");
 }
 
 // What is no template at all.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The line editor at a real (pseudo) terminal: a child reads lines and reports them through a pipe.
 #include "src/cli/line_editor.h"
-
 #include "src/command.h"
 #include "tests/cli/helpers.h"
 
@@ -28,6 +27,7 @@ constexpr const char* kCommands[] = {"/clear", "/save", "/set", "/system"};
 // Reads lines until the input ends and writes "line:TEXT|" and the like to `report`.
 [[noreturn]] void child(int report, const std::string& history) {
     setenv("TERM", "xterm", 1);
+    alarm(20);  // a test that waits for ever fails instead
     auto editor =
         LineEditor::create({.history_path = history, .commands = kCommands, .color = false});
     if (!editor) _exit(1);
@@ -55,17 +55,18 @@ std::string type(const std::vector<std::string>& keys, const std::string& histor
     }
     close(report[1]);
     std::string screen;
-    const auto wait_for_prompt = [&] {
+    const auto wait_until_ready = [&] {
         char block[4096];
         const size_t from = screen.size();
-        while (screen.find("> ", from) == std::string::npos) {
+        // Pastes are announced when the terminal is ready for keys.
+        while (screen.find("\033[?2004h", from) == std::string::npos) {
             const ssize_t n = read(terminal, block, sizeof block);
             if (n <= 0) return;
             screen.append(block, static_cast<size_t>(n));
         }
     };
     for (const std::string& text : keys) {
-        wait_for_prompt();
+        wait_until_ready();
         if (write(terminal, text.data(), text.size()) < 0) break;
     }
     // The child must not block on a full terminal.

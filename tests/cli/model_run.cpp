@@ -151,6 +151,14 @@ TEST_F(ModelCli, ChatTemplateErrors) {
                  "messages");
 }
 
+TEST_F(ModelCli, MessagesMayBeAnyBytes) {
+    REQUIRE_MODEL();
+    EXPECT_EQ(chat({"-st", "-p", "\xff\xfe\xc3", "-n", "2"}).exit_code, 0);
+    const auto saved = chat({"-n", "2"}, "\xff\xed\xa0\x80\n/save odd\n");
+    EXPECT_EQ(saved.exit_code, 0) << saved.err;
+    EXPECT_THAT(chat({}, "/load odd\n/show\n").out, HasSubstr("messages  2"));
+}
+
 TEST_F(ModelCli, MarksInAMessageStayText) {
     REQUIRE_MODEL();
     // With the mark taken for a control token the prompt would be shorter.

@@ -146,6 +146,7 @@ TEST_F(Cli, FullDiskAndGoneReader) {
                      nib_path()});
     EXPECT_EQ(gone.err, "code 0\n");
     EXPECT_EQ(shell("", "--help >&-").exit_code, 1);
+    expect_error(shell("", "tokenize -m '" + vocabulary() + "' --count <&-"), 2, "standard input:");
 }
 
 TEST_F(Cli, Completions) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The engine on tiny random models: what a request gives does not depend on what was asked before, limits are
-// errors with both numbers, text ends where it should.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// The engine on tiny random models: what a request gives does not depend on what was asked before,
+// limits are errors with both numbers, text ends where it should.
+#include "src/engine.h"
+
+#include "src/stop_filter.h"
+#include "tests/support/tiny_model.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "src/engine.h"
-#include "src/stop_filter.h"
-#include "tests/support/tiny_model.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 class OnTiny : public testing::TestWithParam<const char*> {
-protected:
+  protected:
     void SetUp() override {
         path_ = dir_.file("tiny.gguf");
         write_file(path_, tiny_gguf(*find_arch(GetParam()), {.type = "q8_0"}));
@@ -38,7 +39,8 @@ protected:
 
     static std::vector<Token> tokens(int n, int seed = 1) {
         std::vector<Token> t;
-        for (int i = 0; i < n; i++) t.push_back((i * 37 + seed * 101) % 256);
+        for (int i = 0; i < n; i++)
+            t.push_back((i * 37 + seed * 101) % 256);
         return t;
     }
 
@@ -175,7 +177,8 @@ TEST_P(OnTiny, WeightsThatAreNotFiniteFailTheRequestOnly) {
     std::string bytes = tiny_gguf(*find_arch(GetParam()), {.type = "f32"});
     const float nan = std::nanf("");
     // The last tensor of the table belongs to the last layer.
-    for (size_t i = 1; i < 500; i++) std::memcpy(bytes.data() + bytes.size() - 4 * i, &nan, 4);
+    for (size_t i = 1; i < 500; i++)
+        std::memcpy(bytes.data() + bytes.size() - 4 * i, &nan, 4);
     write_file(path_, bytes);
     const auto engine = open();
     ASSERT_NE(engine, nullptr);
@@ -202,8 +205,9 @@ TEST_P(OnTiny, ProgressReachesTheEndAndMayGiveUp) {
     EXPECT_EQ(given_up.error().status, Status::Cancelled);
 }
 
-INSTANTIATE_TEST_SUITE_P(Archs, OnTiny, testing::Values("llama", "gemma3"),
-                         [](const auto& i) { return std::string(i.param); });
+INSTANTIATE_TEST_SUITE_P(Archs, OnTiny, testing::Values("llama", "gemma3"), [](const auto& i) {
+    return std::string(i.param);
+});
 
 TEST(Engine, AHeadThatEqualsTheTableGivesTheSameText) {
     TempDir dir;
@@ -247,7 +251,8 @@ TEST(StopFilter, HoldsBackOnlyWhatMayBecomeAStop) {
     const auto joined = [](std::vector<std::string> stops, const std::vector<std::string>& pieces) {
         StopFilter f(std::move(stops));
         std::string out;
-        for (const auto& p : pieces) out += f.push(p);
+        for (const auto& p : pieces)
+            out += f.push(p);
         return out + (f.stopped() ? "|" : f.finish());
     };
     const std::vector<std::string> uno = {"U", "NO", " DU", "E T", "RE"};

@@ -125,7 +125,8 @@ void read_everything(const GgufFile& file) {
             total = total + value.number_at(i) + static_cast<double>(value.integer_at(i));
         }
         for (const std::string_view text : value.strings) {
-            for (const char c : text) total = total + c;
+            for (const char c : text)
+                total = total + c;
         }
         ASSERT_EQ(file.find(entry.key), &value);
     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The two real models against float32 results: token ids, log-probabilities, greedy text; and the same bits
-// whatever the threads, chunks and CPU level. Models come from scripts/fetch-models.
-#include <gtest/gtest.h>
+// The two real models against float32 results: token ids, log-probabilities, greedy text; and the
+// same bits whatever the threads, chunks and CPU level. Models come from scripts/fetch-models.
+#include "src/json/json.h"
+#include "src/score.h"
+#include "tests/support/support.h"
 
 #include <cmath>
 #include <cstdio>
@@ -9,9 +11,7 @@
 #include <cstring>
 #include <map>
 
-#include "src/json/json.h"
-#include "src/score.h"
-#include "tests/support/support.h"
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -47,9 +47,10 @@ std::unique_ptr<Engine> open(const Bar& bar, const EngineOptions& changes = {}) 
     return engine.ok() ? std::move(*engine) : nullptr;
 }
 
-#define NEEDS_MODEL(bar)                                                                    \
-    if (!file_exists(model_path(bar))) {                                                    \
-        GTEST_SKIP() << "skipped: " << model_path(bar) << " is missing (scripts/fetch-models all)"; \
+#define NEEDS_MODEL(bar)                                          \
+    if (!file_exists(model_path(bar))) {                          \
+        GTEST_SKIP() << "skipped: " << model_path(bar)            \
+                     << " is missing (scripts/fetch-models all)"; \
     }
 
 class Golden : public testing::TestWithParam<const Bar*> {};
@@ -59,7 +60,8 @@ TEST_P(Golden, ScoresAsFloat32Does) {
     NEEDS_MODEL(bar)
     const auto engine = open(bar);
     ASSERT_NE(engine, nullptr);
-    const Json prompts = read_json("prompts.json"), golden = read_json(std::string(bar.file) + ".json");
+    const Json prompts = read_json("prompts.json"),
+               golden = read_json(std::string(bar.file) + ".json");
     ASSERT_EQ(prompts.size(), golden.size());
     double difference = 0;
     int compared = 0, positions = 0, same_first = 0, greedy_equal = 0;
@@ -72,7 +74,8 @@ TEST_P(Golden, ScoresAsFloat32Does) {
         ASSERT_EQ(want["positions"].size(), score->positions.size()) << want["id"];
         for (size_t p = 0; p < score->positions.size(); p++) {
             ASSERT_EQ(want["positions"][p]["pos"].get<int>(), score->positions[p].pos);
-            std::map<Token, double> got(score->positions[p].top.begin(), score->positions[p].top.end());
+            std::map<Token, double> got(score->positions[p].top.begin(),
+                                        score->positions[p].top.end());
             const Json& top = want["positions"][p]["top"];
             for (const Json& entry : top) {
                 const auto found = got.find(entry[0].get<Token>());
@@ -91,10 +94,11 @@ TEST_P(Golden, ScoresAsFloat32Does) {
         }
     }
     const double mean = difference / compared, share = double(same_first) / positions;
-    std::printf("%s: mean difference %.4f (at most %.3f), same first choice %.2f %% (at least %.1f), "
-                "equal greedy texts %d of %zu\n",
-                bar.file, mean, bar.mean_difference, share * 100, bar.same_first * 100, greedy_equal,
-                prompts.size());
+    std::printf(
+        "%s: mean difference %.4f (at most %.3f), same first choice %.2f %% (at least %.1f), "
+        "equal greedy texts %d of %zu\n",
+        bar.file, mean, bar.mean_difference, share * 100, bar.same_first * 100, greedy_equal,
+        prompts.size());
     EXPECT_LE(mean, bar.mean_difference);
     EXPECT_GE(share, bar.same_first);
 }
@@ -147,7 +151,8 @@ TEST_P(Golden, CpuLevelsGiveTheSameBits) {
     NEEDS_MODEL(bar)
     uint64_t want = 0;
     for (const char* level : {"scalar", "avx2", "avx512"}) {
-        auto engine = Engine::create({.model_path = model_path(bar), .context = 256, .cpu_level = level});
+        auto engine =
+            Engine::create({.model_path = model_path(bar), .context = 256, .cpu_level = level});
         if (!engine.ok()) {
             std::printf("skipped: %s\n", engine.error().message.c_str());
             continue;
@@ -158,8 +163,9 @@ TEST_P(Golden, CpuLevelsGiveTheSameBits) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::Values(&kSmol, &kGemma),
-                         [](const auto& i) { return i.index ? "gemma" : "smol"; });
+INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::Values(&kSmol, &kGemma), [](const auto& i) {
+    return i.index ? "gemma" : "smol";
+});
 
 }  // namespace
 }  // namespace nib::test

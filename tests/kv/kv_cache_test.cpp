@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The KV cache without a model: exact accounting, windows, cutting back, refusing what does not fit.
-#include <gtest/gtest.h>
+// The KV cache without a model: exact accounting, windows, cutting back, refusing what does not
+// fit.
+#include "src/kv/kv_cache.h"
+
+#include "ggml-like/reference.h"
 
 #include <random>
 
-#include "ggml-like/reference.h"
-#include "src/kv/kv_cache.h"
+#include <gtest/gtest.h>
 
 namespace nib {
 namespace {
@@ -13,8 +15,13 @@ namespace {
 std::vector<AttentionSpec> layers() {
     std::vector<AttentionSpec> specs;
     for (int32_t l = 0; l < 4; l++) {
-        specs.push_back({.layer = l, .n_heads = 2, .n_kv_heads = 1, .head_dim = 16,
-                         .window = l % 2 ? 0 : 100, .scale = 1, .softcap = 0});
+        specs.push_back({.layer = l,
+                         .n_heads = 2,
+                         .n_kv_heads = 1,
+                         .head_dim = 16,
+                         .window = l % 2 ? 0 : 100,
+                         .scale = 1,
+                         .softcap = 0});
     }
     return specs;
 }
@@ -27,7 +34,7 @@ std::unique_ptr<KvCache> make(Backend& backend, int64_t context, int32_t sequenc
 }
 
 class Cache : public testing::Test {
-protected:
+  protected:
     std::unique_ptr<Backend> backend_ = std::move(*find_backend("reference")->create({}));
 };
 
@@ -123,7 +130,8 @@ TEST_F(Cache, RandomUseNeverLosesABlock) {
         }
         ASSERT_EQ(kv->stats().blocks_used + kv->stats().blocks_free, total);
     }
-    for (int32_t s : open) kv->close_sequence(s);
+    for (int32_t s : open)
+        kv->close_sequence(s);
     EXPECT_EQ(kv->stats().blocks_used, 0);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Every op on every backend level against its plain reference, in a small graph of its own: table -> op ->
-// selected rows. An op without a case here fails the suite.
-#include <gtest/gtest.h>
+// Every op on every backend level against its plain reference, in a small graph of its own: table
+// -> op -> selected rows. An op without a case here fails the suite.
+#include "ggml-like/backend.h"
+#include "ggml-like/op.h"
 
 #include <cmath>
 #include <cstring>
@@ -10,8 +11,7 @@
 #include <map>
 #include <random>
 
-#include "ggml-like/backend.h"
-#include "ggml-like/op.h"
+#include <gtest/gtest.h>
 
 namespace nib {
 namespace {
@@ -20,16 +20,19 @@ constexpr int32_t kWidth = 96, kOut = 48, kVocab = 64, kRows = 70;
 
 // Float weights that live as long as the test.
 class Weights {
-public:
-    const Weight* matrix(int32_t ne0, int32_t ne1, float scale = 1) { return add(ne0, ne1, false, scale); }
+  public:
+    const Weight* matrix(int32_t ne0, int32_t ne1, float scale = 1) {
+        return add(ne0, ne1, false, scale);
+    }
     const Weight* vector(int32_t n) { return add(n, 1, true, 1); }
     std::vector<Weight> all() const { return {weights_.begin(), weights_.end()}; }
 
-private:
+  private:
     const Weight* add(int32_t ne0, int32_t ne1, bool is_vector, float scale) {
         data_.emplace_back(static_cast<size_t>(ne0) * static_cast<size_t>(ne1));
         std::normal_distribution<float> normal(0, scale);
-        for (float& v : data_.back()) v = normal(rng_);
+        for (float& v : data_.back())
+            v = normal(rng_);
         weights_.push_back({.name = "w" + std::to_string(weights_.size()),
                             .def = find_type("f32"),
                             .ne0 = ne0,
@@ -47,34 +50,43 @@ private:
 
 using Case = std::function<Tensor(Graph&, Weights&, Tensor)>;
 
-constexpr AttentionSpec kAttention{.n_heads = 3, .n_kv_heads = 1, .head_dim = 32, .window = 20,
-                                   .scale = 0.2f, .softcap = 5};
+constexpr AttentionSpec kAttention{
+    .n_heads = 3, .n_kv_heads = 1, .head_dim = 32, .window = 20, .scale = 0.2f, .softcap = 5};
 
 const std::multimap<std::string, Case>& cases() {
     static const std::multimap<std::string, Case> all = {
         {"embed", [](Graph&, Weights&, Tensor x) { return x; }},
         {"add", [](Graph& g, Weights&, Tensor x) { return g.add(x, g.scale(x, 0.5f)); }},
-        {"add_bias", [](Graph& g, Weights& w, Tensor x) { return g.add_bias(x, w.vector(kWidth)); }},
+        {"add_bias",
+         [](Graph& g, Weights& w, Tensor x) { return g.add_bias(x, w.vector(kWidth)); }},
         {"scale", [](Graph& g, Weights&, Tensor x) { return g.scale(x, -3.25f); }},
         {"softcap", [](Graph& g, Weights&, Tensor x) { return g.softcap(x, 1.5f); }},
         {"silu_mul", [](Graph& g, Weights&, Tensor x) { return g.silu_mul(g.scale(x, 4), x); }},
         {"gelu_mul", [](Graph& g, Weights&, Tensor x) { return g.gelu_mul(g.scale(x, 4), x); }},
-        {"matmul", [](Graph& g, Weights& w, Tensor x) { return g.matmul(w.matrix(kWidth, kOut), x); }},
-        {"matmul", [](Graph& g, Weights& w, Tensor x) {
+        {"matmul",
+         [](Graph& g, Weights& w, Tensor x) { return g.matmul(w.matrix(kWidth, kOut), x); }},
+        {"matmul",
+         [](Graph& g, Weights& w, Tensor x) {
              return g.add(x, g.add_bias(g.matmul(w.matrix(kWidth, kWidth), x), w.vector(kWidth)));
          }},
-        {"rms_norm", [](Graph& g, Weights& w, Tensor x) { return g.rms_norm(x, w.vector(kWidth), 1e-5f); }},
-        {"rms_norm", [](Graph& g, Weights& w, Tensor x) {
-             return g.rms_norm(g.heads(x, 32), w.vector(32), 1e-6f);
-         }},
+        {"rms_norm",
+         [](Graph& g, Weights& w, Tensor x) { return g.rms_norm(x, w.vector(kWidth), 1e-5f); }},
+        {"rms_norm", [](Graph& g, Weights& w,
+                        Tensor x) { return g.rms_norm(g.heads(x, 32), w.vector(32), 1e-6f); }},
         {"view", [](Graph& g, Weights&, Tensor x) { return g.scale(g.view(x, 32, 16, 2), 2); }},
-        {"rope", [](Graph& g, Weights&, Tensor x) { return g.rope(g.heads(x, 32), {.n_dims = 32}); }},
-        {"rope", [](Graph& g, Weights&, Tensor x) {
-             return g.rope(g.heads(x, 32), {.n_dims = 16, .neox = true, .base = 1e6f, .factor = 2,
+        {"rope",
+         [](Graph& g, Weights&, Tensor x) { return g.rope(g.heads(x, 32), {.n_dims = 32}); }},
+        {"rope",
+         [](Graph& g, Weights&, Tensor x) {
+             return g.rope(g.heads(x, 32), {.n_dims = 16,
+                                            .neox = true,
+                                            .base = 1e6f,
+                                            .factor = 2,
                                             .freq_factors = {1, 1, 1, 1, 2, 2, 4, 4}});
          }},
         {"select_outputs", [](Graph& g, Weights&, Tensor x) { return g.select_outputs(x); }},
-        {"attention", [](Graph& g, Weights& w, Tensor x) {
+        {"attention",
+         [](Graph& g, Weights& w, Tensor x) {
              return g.attention(x, g.matmul(w.matrix(kWidth, 32, 0.1f), x),
                                 g.matmul(w.matrix(kWidth, 32, 0.1f), x), kAttention);
          }},
@@ -148,12 +160,15 @@ TEST_P(Ops, EveryLevelAgreesWithTheReference) {
             const bool halves = it->first == "attention";
             EXPECT_LE(std::sqrt(error / signal), halves ? 1e-3 : 2e-6) << level;
             if (first.empty()) first = got;
-            EXPECT_EQ(std::memcmp(first.data(), got.data(), got.size() * sizeof(float)), 0) << level;
+            EXPECT_EQ(std::memcmp(first.data(), got.data(), got.size() * sizeof(float)), 0)
+                << level;
         }
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Ops, testing::ValuesIn(all_ops().begin(), all_ops().end()),
+INSTANTIATE_TEST_SUITE_P(All,
+                         Ops,
+                         testing::ValuesIn(all_ops().begin(), all_ops().end()),
                          [](const auto& i) { return std::string(i.param->name); });
 
 TEST(Graph, TheFirstMistakeIsKept) {

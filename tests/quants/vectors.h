@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reference data, made with the Python package gguf 0.19: random blocks with what they decode to, and values
-// with the bytes that they encode to. Floats are written as the hex of their little-endian bytes.
+// Reference data, made with the Python package gguf 0.19: random blocks with what they decode to,
+// and values with the bytes that they encode to. Floats are written as the hex of their
+// little-endian bytes.
 #pragma once
 
 namespace nib::test {
@@ -12,12 +13,10 @@ struct DecodeVector {
 };
 
 inline constexpr DecodeVector kDecodeVectors[] = {
-    {"f16",
-     "000000800100ff830004003c00c0ff7bfffb007c00fc553500023412cdab8967",
+    {"f16", "000000800100ff830004003c00c0ff7bfffb007c00fc553500023412cdab8967",
      "00000000000000800000803300c07fb8000080380000803f000000c000e07f4700e07fc70000807f000080ff"
      "00a0aa3e000000380080463a00a079bd0020f144"},
-    {"bf16",
-     "0000008001007f808000803f00c07f7f7fff807f80ff553500023412cdab8967",
+    {"bf16", "0000008001007f808000803f00c07f7f7fff807f80ff553500023412cdab8967",
      "00000000000000800000010000007f80000080000000803f000000c000007f7f00007fff0000807f000080ff"
      "0000553500000002000034120000cdab00008967"},
     {"q4_0",
@@ -360,7 +359,8 @@ struct EncodeVector {
     const char* blocks;
 };
 
-// Eight blocks of 32: random numbers of several sizes (the fourth denormal), zeros, ties, one sign, one constant.
+// Eight blocks of 32: random numbers of several sizes (the fourth denormal), zeros, ties, one sign,
+// one constant.
 inline constexpr char kEncodeValues[] =
     "12caedbf77bb833d46da9a3fa8e6893fb8d12a3fb3b96e3cf9d4ac3f237694bee4402fbdfbcbd7bfc0109f3e"
     "7133a2beb0a704b9552511c080f997bf8bcb1cbe5aae9bbf146d233f13630440054531bdb643d93e2cc3ebbe"

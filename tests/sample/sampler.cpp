@@ -174,6 +174,21 @@ TEST(Sample, NonFiniteLogitsAreTheModelsFault) {
     }
 }
 
+TEST(Sample, EveryPlaceOfTheLogitsIsSeen) {
+    SamplingParams p;
+    p.temperature = 0;
+    for (size_t n = 1; n < 70; n += 3) {
+        auto sampler = make_sampler(p, n);
+        for (size_t place = 0; place < n; ++place) {
+            std::vector<float> logits(n, -1.0f);
+            logits[place] = kNan;
+            ASSERT_FALSE(sampler->sample(logits, 0).ok()) << n << " " << place;
+            logits[place] = 2;
+            ASSERT_EQ(sampler->sample(logits, 0).value(), static_cast<Token>(place)) << n;
+        }
+    }
+}
+
 TEST(Sample, BansAreNeverChosenAndAllBannedIsAnError) {
     for (const float t : {0.0f, 5.0f}) {
         SamplingParams p = plain({"temperature"});

@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/support.h"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -16,6 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace nib::test {
 
@@ -47,7 +47,9 @@ void write_file(const std::string& path, std::string_view bytes) {
     if (!out) ADD_FAILURE() << "cannot write " << path;
 }
 
-bool file_exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool file_exists(const std::string& path) {
+    return access(path.c_str(), F_OK) == 0;
+}
 
 std::string shared_data(std::string_view relative) {
     const char* set = std::getenv("NIB_TEST_DATA");
@@ -61,8 +63,10 @@ std::string nib_path() {
     return set ? set : std::string(NIB_TEST_BUILD_DIR) + "/nib";
 }
 
-ProcessResult run_process(const std::vector<std::string>& argv, std::string_view input,
-                          const std::vector<std::pair<std::string, std::string>>& env, double timeout_s) {
+ProcessResult run_process(const std::vector<std::string>& argv,
+                          std::string_view input,
+                          const std::vector<std::pair<std::string, std::string>>& env,
+                          double timeout_s) {
     ProcessResult result;
     int in[2], out[2], err[2];
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
@@ -71,13 +75,15 @@ ProcessResult run_process(const std::vector<std::string>& argv, std::string_view
     }
     const auto start = std::chrono::steady_clock::now();
     std::vector<char*> args;
-    for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
+    for (const std::string& a : argv)
+        args.push_back(const_cast<char*>(a.c_str()));
     args.push_back(nullptr);
     const pid_t child = fork();
     if (child == 0) {
         dup2(in[0], 0), dup2(out[1], 1), dup2(err[1], 2);
         signal(SIGPIPE, SIG_DFL);
-        for (const auto& [name, value] : env) setenv(name.c_str(), value.c_str(), 1);
+        for (const auto& [name, value] : env)
+            setenv(name.c_str(), value.c_str(), 1);
         execv(args[0], args.data());
         _exit(127);
     }
@@ -102,14 +108,16 @@ ProcessResult run_process(const std::vector<std::string>& argv, std::string_view
         if (fds[2].fd >= 0 && fds[2].revents) {
             const ssize_t n = write(fds[2].fd, input.data() + written, input.size() - written);
             if (n > 0) written += static_cast<size_t>(n);
-            if ((n < 0 && errno != EAGAIN) || written == input.size()) close(fds[2].fd), fds[2].fd = -1;
+            if ((n < 0 && errno != EAGAIN) || written == input.size())
+                close(fds[2].fd), fds[2].fd = -1;
         }
     }
     if (fds[2].fd >= 0) close(fds[2].fd);
     int status = 0;
     rusage usage{};
     wait4(child, &status, 0, &usage);
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     result.peak_kib = usage.ru_maxrss;
     result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (killed) ADD_FAILURE() << argv[0] << " did not end within " << timeout_s << " s";
@@ -125,10 +133,18 @@ std::string little(T v) {
 }
 }  // namespace
 
-std::string GgufBytes::u32(uint32_t v) { return little(v); }
-std::string GgufBytes::u64(uint64_t v) { return little(v); }
-std::string GgufBytes::f32(float v) { return little(v); }
-std::string GgufBytes::str(std::string_view s) { return little(uint64_t{s.size()}) + std::string(s); }
+std::string GgufBytes::u32(uint32_t v) {
+    return little(v);
+}
+std::string GgufBytes::u64(uint64_t v) {
+    return little(v);
+}
+std::string GgufBytes::f32(float v) {
+    return little(v);
+}
+std::string GgufBytes::str(std::string_view s) {
+    return little(uint64_t{s.size()}) + std::string(s);
+}
 
 GgufBytes& GgufBytes::raw_kv(std::string_view key, uint32_t type, std::string_view value_bytes) {
     kv += str(key) + u32(type) + std::string(value_bytes);
@@ -138,26 +154,32 @@ GgufBytes& GgufBytes::raw_kv(std::string_view key, uint32_t type, std::string_vi
 
 GgufBytes& GgufBytes::add_strings(std::string_view key, const std::vector<std::string>& v) {
     std::string s = u32(8) + u64(v.size());
-    for (const auto& e : v) s += str(e);
+    for (const auto& e : v)
+        s += str(e);
     return raw_kv(key, 9, s);
 }
 
 GgufBytes& GgufBytes::add_f32s(std::string_view key, const std::vector<float>& v) {
     std::string s = u32(6) + u64(v.size());
-    for (float e : v) s += f32(e);
+    for (float e : v)
+        s += f32(e);
     return raw_kv(key, 9, s);
 }
 
 GgufBytes& GgufBytes::add_i32s(std::string_view key, const std::vector<int32_t>& v) {
     std::string s = u32(5) + u64(v.size());
-    for (int32_t e : v) s += u32(static_cast<uint32_t>(e));
+    for (int32_t e : v)
+        s += u32(static_cast<uint32_t>(e));
     return raw_kv(key, 9, s);
 }
 
-GgufBytes& GgufBytes::tensor(std::string_view name, const std::vector<uint64_t>& ne, uint32_t type,
+GgufBytes& GgufBytes::tensor(std::string_view name,
+                             const std::vector<uint64_t>& ne,
+                             uint32_t type,
                              uint64_t offset) {
     tensors += str(name) + u32(static_cast<uint32_t>(ne.size()));
-    for (uint64_t n : ne) tensors += u64(n);
+    for (uint64_t n : ne)
+        tensors += u64(n);
     tensors += u32(type) + u64(offset);
     n_tensors++;
     return *this;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/tiny_model.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace nib::test {
 namespace {
@@ -37,7 +37,7 @@ ModelConfig sizes(const Keys& k, int n_vocab) {
 }
 
 class Writer {
-public:
+  public:
     Writer(const TinyOptions& o) : options_(o), rng_(o.seed) {}
 
     void add(const std::string& name, const TensorRow& row, const ModelConfig& c) {
@@ -48,10 +48,11 @@ public:
         const bool norm = name.find("norm") != std::string::npos;
         const QuantDef* def = vector ? find_type("f32") : find_type(options_.type);
         if (ne0 % def->block_elems) def = find_type("q8_0");
-        std::normal_distribution<float> normal(norm ? 1.0f : 0.0f,
-                                               vector ? 0.1f : 1.0f / std::sqrt(static_cast<float>(ne0)));
+        std::normal_distribution<float> normal(
+            norm ? 1.0f : 0.0f, vector ? 0.1f : 1.0f / std::sqrt(static_cast<float>(ne0)));
         std::vector<float> values(ne0 * ne1);
-        for (float& v : values) v = normal(rng_);
+        for (float& v : values)
+            v = normal(rng_);
         std::vector<uint64_t> ne = {ne0};
         if (!vector) ne.push_back(ne1);
         file.tensor(name, ne, static_cast<uint32_t>(def->type), file.data.size());
@@ -62,11 +63,16 @@ public:
         }
         bytes.resize((bytes.size() + 31) / 32 * 32, '\0');
         file.data += bytes;
-        if (first_.empty()) first_ = name, first_type_ = static_cast<uint32_t>(def->type), first_bytes_ = bytes.size();
+        if (first_.empty())
+            first_ = name, first_type_ = static_cast<uint32_t>(def->type),
+            first_bytes_ = bytes.size();
     }
 
     // The same bytes under another name; `first` was the first tensor of the file.
-    void copy(const std::string& first, const std::string& name, const TensorRow& row, const ModelConfig& c) {
+    void copy(const std::string& first,
+              const std::string& name,
+              const TensorRow& row,
+              const ModelConfig& c) {
         EXPECT_EQ(first, first_);
         const auto ne0 = static_cast<uint64_t>(size_of(row.ne0, c));
         const auto ne1 = static_cast<uint64_t>(size_of(row.ne1, c));
@@ -76,7 +82,7 @@ public:
 
     GgufBytes file;
 
-private:
+  private:
     std::string first_;
     uint32_t first_type_ = 0;
     size_t first_bytes_ = 0;
@@ -101,9 +107,12 @@ std::string byte_letter(int b) {
 void add_vocabulary(GgufBytes& file, int n_vocab) {
     std::vector<std::string> tokens, merges;
     std::vector<int32_t> types;
-    for (int b = 0; b < 256; b++) tokens.push_back(byte_letter(b)), types.push_back(1);
-    for (const char* mark : {"<|im_start|>", "<|im_end|>"}) tokens.emplace_back(mark), types.push_back(3);
-    for (char c = 'a'; static_cast<int>(tokens.size()) < n_vocab; c = c == 'z' ? 'a' : static_cast<char>(c + 1)) {
+    for (int b = 0; b < 256; b++)
+        tokens.push_back(byte_letter(b)), types.push_back(1);
+    for (const char* mark : {"<|im_start|>", "<|im_end|>"})
+        tokens.emplace_back(mark), types.push_back(3);
+    for (char c = 'a'; static_cast<int>(tokens.size()) < n_vocab;
+         c = c == 'z' ? 'a' : static_cast<char>(c + 1)) {
         const std::string first(1, c), second(1, static_cast<char>('a' + tokens.size() % 26));
         if (static_cast<int>(tokens.size()) < 256 + 2 + 26) {
             tokens.push_back(first + second);
@@ -116,7 +125,8 @@ void add_vocabulary(GgufBytes& file, int n_vocab) {
     file.add_string("tokenizer.ggml.model", "gpt2").add_string("tokenizer.ggml.pre", "gpt-2");
     file.add_strings("tokenizer.ggml.tokens", tokens).add_i32s("tokenizer.ggml.token_type", types);
     file.add_strings("tokenizer.ggml.merges", merges);
-    file.add_u32("tokenizer.ggml.eos_token_id", 257).add_bool("tokenizer.ggml.add_bos_token", false);
+    file.add_u32("tokenizer.ggml.eos_token_id", 257)
+        .add_bool("tokenizer.ggml.add_bos_token", false);
 }
 
 }  // namespace
@@ -128,9 +138,11 @@ std::string tiny_gguf(const ArchDef& arch, const TinyOptions& options) {
         keys.numbers[k.key] = k.value;
         is_float[k.key] = k.is_float;
     };
-    for (const TinyKey& k : arch.tiny) set(k);
+    for (const TinyKey& k : arch.tiny)
+        set(k);
     const ModelConfig c = sizes(keys, options.n_vocab);  // tensors as the true config says
-    for (const TinyKey& k : options.keys) set(k);
+    for (const TinyKey& k : options.keys)
+        set(k);
 
     Writer w(options);
     w.file.add_string("general.architecture", arch.name).add_string("general.name", "tiny");
@@ -143,8 +155,10 @@ std::string tiny_gguf(const ArchDef& arch, const TinyOptions& options) {
             w.file.add_u32(full, static_cast<uint32_t>(static_cast<int64_t>(value)));
         }
     }
-    if (!options.extra_key.empty()) w.file.add_u32(std::string(arch.name) + "." + options.extra_key, 7);
-    if (!options.chat_template.empty()) w.file.add_string("tokenizer.chat_template", options.chat_template);
+    if (!options.extra_key.empty())
+        w.file.add_u32(std::string(arch.name) + "." + options.extra_key, 7);
+    if (!options.chat_template.empty())
+        w.file.add_string("tokenizer.chat_template", options.chat_template);
     add_vocabulary(w.file, options.n_vocab);
     for (const TensorRow& row : arch.tensors) {
         const std::string gguf = row.gguf;

@@ -138,18 +138,19 @@ NIB_INLINE VecF seen_scores(const AttentionRow& r, const float* p, int tile, int
     x = select_less(token, set1(static_cast<float>(lo)), set1(kMinusInfinity), x);
     return select_less(token, set1(static_cast<float>(hi)), x, set1(kMinusInfinity));
 }
-// Scores of tokens lo .. hi of G heads become weights; the others of their tiles become zero. The heads are
-// independent chains, so that one fills the waiting of another.
+// Scores of tokens lo .. hi of G heads become weights; the others of their tiles become zero. The
+// heads are independent chains, so that one fills the waiting of another.
 template <int G>
-NIB_INLINE void softmax_page(const AttentionRow& r, const AttentionState& s, int head, int lo,
-                             int hi) {
+NIB_INLINE void softmax_page(
+    const AttentionRow& r, const AttentionState& s, int head, int lo, int hi) {
     VecF score[G][4];
     float now[G];
     NIB_UNROLL for (int g = 0; g < G; g++) {
         const float* p = s.p + size_t(head + g) * kPageTokens;
-        for (int t = 0; t < 4; t++) score[g][t] = seen_scores(r, p, t, lo, hi);
-        const float most = reduce_max(
-            max(max(score[g][0], score[g][1]), max(score[g][2], score[g][3])));
+        for (int t = 0; t < 4; t++)
+            score[g][t] = seen_scores(r, p, t, lo, hi);
+        const float most =
+            reduce_max(max(max(score[g][0], score[g][1]), max(score[g][2], score[g][3])));
         const float before = s.m[head + g];
         now[g] = before > most ? before : most;
     }

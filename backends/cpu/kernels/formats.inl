@@ -5,8 +5,8 @@
 //   kHasMin     a second float step adds m_row * s_token
 //   kScale16    integer scales per 16 k: two integer sums
 //   kWide       bytes above 127 occur (dot4_wide)
-//   kRun        so many vectors' products can be added in 16 bits: kRun * 2 * largest byte * 127 < 32768
-//   unpack      one block of 32 k
+//   kRun        so many vectors' products can be added in 16 bits: kRun * 2 * largest byte * 127 <
+//   32768 unpack      one block of 32 k
 #pragma once
 #include "backends/cpu/panels.h"
 

@@ -61,8 +61,12 @@ NIB_INLINE void float_tile(const uint8_t* panel,
 }
 // All tokens from `token` on, in tiles of at most T (a power of two).
 template <class W, int P, int T>
-NIB_INLINE void float_tokens(const uint8_t* panel, size_t bytes, int index, const FloatTokens& in,
-                             int token, const Output& out) {
+NIB_INLINE void float_tokens(const uint8_t* panel,
+                             size_t bytes,
+                             int index,
+                             const FloatTokens& in,
+                             int token,
+                             const Output& out) {
     for (; token + T <= in.n; token += T) {
         float_tile<W, P, T>(panel, bytes, index, in, token, out);
     }
@@ -107,8 +111,8 @@ void matmul_float(const Matrix& m,
         float* values = static_cast<float*>(scratch);
         for (int p = first; p < end; p++) {
             decode_panel(m, p, values);
-            float_tokens<WeightsF32, 1, kFloatTokens>(reinterpret_cast<const uint8_t*>(values), 0, p, in,
-                                                      0, out);
+            float_tokens<WeightsF32, 1, kFloatTokens>(reinterpret_cast<const uint8_t*>(values), 0,
+                                                      p, in, 0, out);
         }
         return;
     }

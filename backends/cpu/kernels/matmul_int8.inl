@@ -38,8 +38,8 @@ NIB_INLINE VecI start_sum(const int32_t* nsum) {
         return shl_i32<F::kBiasShift>(set1_i32(*nsum));
     }
 }
-// How many vectors one call of dot() takes. Where products need no widening it is one, so that the chains of
-// several tokens alternate.
+// How many vectors one call of dot() takes. Where products need no widening it is one, so that the
+// chains of several tokens alternate.
 template <class F>
 constexpr int kRunOf = kAddRuns ? F::kRun : 1;
 template <class F>
@@ -108,8 +108,8 @@ NIB_INLINE void steps_loop(const Block& w, const Tile& a, size_t o, VecF* acc) {
 struct Ahead {
     int part, parts;
 };
-// share: bytes per block of a pass, 0 if there is one pass only. (The division stays outside the loop over blocks:
-// it costs 5 % there.)
+// share: bytes per block of a pass, 0 if there is one pass only. The division that gives it stays
+// outside the loop over blocks.
 template <class F>
 NIB_INLINE void fetch_ahead(const uint8_t* next, int b, size_t share) {
     if (share > 0) {

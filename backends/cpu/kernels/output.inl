@@ -46,7 +46,8 @@ NIB_INLINE void finish(const VecF* sums, int panel, const Output& out) {
 // The same for a number known at run time only.
 NIB_INLINE void finish_loop(const VecF* sums, int n, int panel, const Output& out) {
     const int row = panel * kPanelRows, valid = valid_rows(panel, out);
-    for (int t = 0; t < n; t++) finish_token(sums[t], t, row, valid, out);
+    for (int t = 0; t < n; t++)
+        finish_token(sums[t], t, row, valid, out);
 }
 
 }  // namespace

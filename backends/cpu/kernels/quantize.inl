@@ -19,10 +19,18 @@ NIB_INLINE BlockScale scale_of(int32_t most_bits) {
     return {most / 127.0f, 127.0f / most};
 }
 
-// One block; n < 32 values at the end of a row that is shorter than its padded length.
-NIB_INLINE void quantize_block(const float* x, int n, A8& a, size_t at) {
-    const VecF x0 = n >= 16 ? load(x) : load_n(x, n);
-    const VecF x1 = n >= 32 ? load(x + 16) : n > 16 ? load_n(x + 16, n - 16) : zero();
+// A block of 32 values; n < 32 at the end of a row that is shorter than its padded length.
+struct BlockValues {
+    VecF x0, x1;
+};
+NIB_INLINE BlockValues load_block(const float* x, int n) {
+    return {n >= 16 ? load(x) : load_n(x, n), n >= 32  ? load(x + 16)
+                                              : n > 16 ? load_n(x + 16, n - 16)
+                                                       : zero()};
+}
+
+NIB_INLINE void quantize_block(BlockValues block, A8& a, size_t at) {
+    const VecF x0 = block.x0, x1 = block.x1;
     const VecI size_mask = set1_i32(INT32_MAX);
     const int32_t most =
         reduce_max_i32(max_i32(and_i32(bits_of(x0), size_mask), and_i32(bits_of(x1), size_mask)));
@@ -42,7 +50,16 @@ NIB_INLINE void quantize_block(const float* x, int n, A8& a, size_t at) {
     a.nsum16[2 * at + 1] = -high;
 }
 
-void quantize(const float* x, size_t ldx, int k, int first, int end, A8& a) {
+// What the int8 values of a block leave of it.
+NIB_INLINE BlockValues rest_of(BlockValues block, const A8& a, size_t at) {
+    const VecF d = set1(-a.d[at]);
+    return {fma(d, to_float(load_i8(a.q + at * 32)), block.x0),
+            fma(d, to_float(load_i8(a.q + at * 32 + 16)), block.x1)};
+}
+
+// high null: quantizes x to a; else what `high` (the same tokens) leaves of x.
+NIB_INLINE void quantize_rows(
+    const float* x, size_t ldx, int k, int first, int end, const A8* high, A8& a) {
     const int blocks = a.k / kBlock;
     for (int token = first; token < end; token++) {
         const int tile = token / kTile * kTile;
@@ -51,9 +68,20 @@ void quantize(const float* x, size_t ldx, int k, int first, int end, A8& a) {
         const float* row = x + size_t(token) * ldx;
         for (int b = 0; b < blocks; b++, at += size_t(width)) {
             const int left = k - b * kBlock;
-            quantize_block(row + (left > 0 ? b * kBlock : 0), left > 0 ? left : 0, a, at);
+            BlockValues block = load_block(row + (left > 0 ? b * kBlock : 0), left > 0 ? left : 0);
+            if (high) block = rest_of(block, *high, at);
+            quantize_block(block, a, at);
         }
     }
+}
+
+void quantize(const float* x, size_t ldx, int k, int first, int end, A8& a) {
+    quantize_rows(x, ldx, k, first, end, nullptr, a);
+}
+
+void quantize_rest(
+    const float* x, size_t ldx, int k, int first, int end, const A8& high, A8& rest) {
+    quantize_rows(x, ldx, k, first, end, &high, rest);
 }
 
 }  // namespace

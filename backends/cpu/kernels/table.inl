@@ -16,6 +16,7 @@ constexpr Kernels make_table(const char* name) {
     return {
         .name = name,
         .quantize = quantize,
+        .quantize_rest = quantize_rest,
         .matmul_int8 = matmul_int8,
         .matmul_float = matmul_float,
         .rms_norm = rms_norm,

@@ -7,7 +7,8 @@ namespace {
 
 void run(const Instruction& i, const Pass& p, int first, int end, int) {
     for (int r = first; r < end; r++) {
-        p.kernels->add(i.x.row(p, r), i.y.row(p, r), i.out.row(p, r), static_cast<size_t>(i.out.width()));
+        p.kernels->add(i.x.row(p, r), i.y.row(p, r), i.out.row(p, r),
+                       static_cast<size_t>(i.out.width()));
     }
 }
 

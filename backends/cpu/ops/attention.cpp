@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// attention: first every row's k and v go to their places in the KV blocks, then every (16 rows, KV head)
-// is a unit. What a row sees depends on its position alone, so a chunk of a prompt and a single token of a
-// decode step are the same work.
-#include <algorithm>
-
+// attention: first every row's k and v go to their places in the KV blocks, then every (16 rows, KV
+// head) is a unit. What a row sees depends on its position alone, so a chunk of a prompt and a
+// single token of a decode step are the same work.
 #include "backends/cpu/op.h"
+
+#include <algorithm>
 
 namespace nib::cpu {
 namespace {
@@ -68,10 +68,13 @@ void attend_tile(const Instruction& i, const Pass& p, int tile, int head, Thread
 
 void attend(const Instruction& i, const Pass& p, int first, int end, int thread) {
     const int tiles = (p.n + kTile - 1) / kTile;
-    for (int u = first; u < end; u++) attend_tile(i, p, u % tiles, u / tiles, p.scratch[thread]);
+    for (int u = first; u < end; u++)
+        attend_tile(i, p, u % tiles, u / tiles, p.scratch[thread]);
 }
 
-int one(const Instruction&, const Pass&) { return 1; }
+int one(const Instruction&, const Pass&) {
+    return 1;
+}
 
 bool supports(const Graph&, const Node& node) {
     return node.params.attention.head_dim % 16 == 0 && node.params.attention.head_dim <= 1024;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// matmul: quantized weights take int8 activations, so the input is quantized first (once for all matmuls
-// that follow each other on the same input: q, k, v; gate, up). A unit is one panel of 16 rows.
-#include <algorithm>
-
+// matmul: quantized weights take int8 activations, so the input is quantized first (once for all
+// matmuls that follow each other on the same input: q, k, v; gate, up). A unit is one panel of 16
+// rows. High precision: what int8 leaves of the input is quantized too, its product comes first and
+// is added.
 #include "backends/cpu/op.h"
+
+#include <algorithm>
 
 namespace nib::cpu {
 namespace {
 
-int tiles(const Instruction&, const Pass& p) { return (p.n + kTile - 1) / kTile; }
+int tiles(const Instruction&, const Pass& p) {
+    return (p.n + kTile - 1) / kTile;
+}
 
 void quantize(const Instruction& i, const Pass& p, int first, int end, int) {
     A8 a = A8::make(p.a8, p.n, i.matrix->k_padded);
@@ -16,13 +20,22 @@ void quantize(const Instruction& i, const Pass& p, int first, int end, int) {
                         std::min(end * kTile, p.n), a);
 }
 
-int panels(const Instruction& i, const Pass&) { return i.matrix->panels; }
+void quantize_rest(const Instruction& i, const Pass& p, int first, int end, int) {
+    const A8 high = A8::make(p.a8, p.n, i.matrix->k_padded);
+    A8 rest = A8::make(p.a8_rest, p.n, i.matrix->k_padded);
+    p.kernels->quantize_rest(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k,
+                             first * kTile, std::min(end * kTile, p.n), high, rest);
+}
 
-// About 20 us: a thread that loses its core holds others up for one claim at most, and claiming costs
-// nothing beside it. Bytes at 25 GB/s and 100 GMAC/s are rough rates of one core.
+int panels(const Instruction& i, const Pass&) {
+    return i.matrix->panels;
+}
+
+// About 20 us: a thread that loses its core holds others up for one claim at most, and claiming
+// costs nothing beside it. Bytes at 25 GB/s and 100 GMAC/s are rough rates of one core.
 int panels_of_a_claim(const Instruction& i, const Pass& p) {
-    const double us = static_cast<double>(i.matrix->panel_bytes) / 25e3 +
-                      16.0 * i.matrix->k_padded * p.n / 100e3;
+    const double us =
+        static_cast<double>(i.matrix->panel_bytes) / 25e3 + 16.0 * i.matrix->k_padded * p.n / 100e3;
     return static_cast<int>(std::clamp(20 / us, 1.0, 65535.0));
 }
 
@@ -32,14 +45,24 @@ void multiply_int8(const Instruction& i, const Pass& p, int first, int end, int)
                            i.out.row(p, 0), static_cast<size_t>(i.out.stride));
 }
 
+void multiply_precise(const Instruction& i, const Pass& p, int first, int end, int) {
+    float* y = i.out.row(p, 0);
+    const auto stride = static_cast<size_t>(i.out.stride);
+    const A8 rest = A8::make(p.a8_rest, p.n, i.matrix->k_padded);
+    p.kernels->matmul_int8(*i.matrix, first, end, rest, nullptr, nullptr, y, stride);
+    const A8 high = A8::make(p.a8, p.n, i.matrix->k_padded);
+    p.kernels->matmul_int8(*i.matrix, first, end, high, nullptr, y, y, stride);
+}
+
 void multiply_float(const Instruction& i, const Pass& p, int first, int end, int thread) {
-    p.kernels->matmul_float(*i.matrix, first, end, i.x.row(p, 0), static_cast<size_t>(i.x.stride), p.n,
-                            i.vector, i.has_y ? i.y.row(p, 0) : nullptr, i.out.row(p, 0),
+    p.kernels->matmul_float(*i.matrix, first, end, i.x.row(p, 0), static_cast<size_t>(i.x.stride),
+                            p.n, i.vector, i.has_y ? i.y.row(p, 0) : nullptr, i.out.row(p, 0),
                             static_cast<size_t>(i.out.stride), p.scratch[thread].bytes);
 }
 
-// The residual is read with the strides of the result.
+// The residual is read with the strides of the result. A precise matmul has no epilogue.
 bool supports(const Graph& graph, const Node& node) {
+    if (node.params.precise && (node.weights.size() > 1 || node.inputs.size() > 1)) return false;
     return node.inputs.size() < 2 || graph.node(node.inputs[1]).shape.width() == node.shape.width();
 }
 
@@ -64,6 +87,16 @@ void lower(Lowering& l, int32_t index) {
             l.need_a8(A8::bytes(l.max_rows(node.shape), i.matrix->k_padded));
         }
         i.run = multiply_int8;
+        if (node.params.precise) {
+            Instruction q = i;
+            q.name = "quantize_rest";
+            q.units = tiles;
+            q.most = nullptr;
+            q.run = quantize_rest;
+            l.push(q);
+            l.needs_rest = true;
+            i.run = multiply_precise;
+        }
     } else {
         l.need_scratch(matmul_float_scratch(*i.matrix));
     }

@@ -9,7 +9,8 @@ void run(const Instruction& i, const Pass& p, int first, int end, int) {
     for (int r = first; r < end; r++) {
         for (int h = 0; h < i.out.ne1; h++) {
             const int at = h * i.out.ne0;
-            p.kernels->rms_norm(i.x.row(p, r) + at, i.vector, i.out.row(p, r) + at, i.out.ne0, i.params.eps);
+            p.kernels->rms_norm(i.x.row(p, r) + at, i.vector, i.out.row(p, r) + at, i.out.ne0,
+                                i.params.eps);
         }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // select_outputs: copies the wanted rows to the front of the tail.
-#include <algorithm>
-
 #include "backends/cpu/op.h"
+
+#include <algorithm>
 
 namespace nib::cpu {
 namespace {
@@ -23,6 +23,7 @@ void lower(Lowering& l, int32_t node) {
 
 }  // namespace
 
-extern const CpuOp cpu_op_select_outputs = {.name = "select_outputs", .supports = always, .lower = lower};
+extern const CpuOp cpu_op_select_outputs = {
+    .name = "select_outputs", .supports = always, .lower = lower};
 
 }  // namespace nib::cpu

@@ -11,7 +11,11 @@ namespace nib::cpu {
 namespace {
 
 #define NIB_INLINE inline __attribute__((always_inline))
-#define NIB_UNROLL _Pragma("GCC unroll 32")
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    #define NIB_UNROLL  // see avx512.h
+#else
+    #define NIB_UNROLL _Pragma("GCC unroll 32")
+#endif
 
 constexpr int kTokenGroup = 2;  // 16 registers: two tokens are four sums
 constexpr bool kTileByWidth = false;
@@ -82,7 +86,9 @@ NIB_INLINE VecF select_less(VecF a, VecF b, VecF x, VecF y) {
     return {_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
             _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
 }
-NIB_INLINE float first_lane(VecF x) { return _mm256_cvtss_f32(x.lo); }
+NIB_INLINE float first_lane(VecF x) {
+    return _mm256_cvtss_f32(x.lo);
+}
 NIB_INLINE float reduce_add(VecF x) {
     const __m256 half = _mm256_add_ps(x.lo, x.hi);
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
@@ -236,7 +242,8 @@ NIB_INLINE VecI dot4_wide(VecI sum, VecU8 w, const int8_t* x) {
     return {dot4_wide_half(sum.lo, w.lo, four), dot4_wide_half(sum.hi, w.hi, four)};
 }
 
-// Products of kRun vectors are added as 16-bit numbers and widened once: kRun * 2 * w * 127 must fit.
+// Products of kRun vectors are added as 16-bit numbers and widened once: kRun * 2 * w * 127 must
+// fit.
 template <int kRun>
 NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
     __m256i four = spread4(x);

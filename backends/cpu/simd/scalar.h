@@ -20,8 +20,8 @@ namespace {
 constexpr int kTokenGroup = 1;        // tokens that advance together in an int8 block
 constexpr bool kTileByWidth = false;  // one int8 kernel per tile width, or a loop over groups
 constexpr bool kWideSigned = false;   // dot4_wide takes w as w - 128
-constexpr bool kAddRuns = false;  // widen after a run of products
-constexpr int kFloatTokens = 4; // sums of a float tile: tokens times panels
+constexpr bool kAddRuns = false;      // widen after a run of products
+constexpr int kFloatTokens = 4;       // sums of a float tile: tokens times panels
 constexpr int kAttentionWidth = 1;  // 16-lane vectors of K or V that advance together in attention
 
 struct VecF {
@@ -108,7 +108,9 @@ NIB_INLINE VecF select_less(VecF a, VecF b, VecF x, VecF y) {
     NIB_LANES x.v[i] = a.v[i] < b.v[i] ? x.v[i] : y.v[i];
     return x;
 }
-NIB_INLINE float first_lane(VecF x) { return x.v[0]; }
+NIB_INLINE float first_lane(VecF x) {
+    return x.v[0];
+}
 // The fixed tree: lanes i and i + 8, then i + 4, i + 2, i + 1.
 NIB_INLINE float reduce_add(VecF x) {
     for (int half = 8; half > 0; half /= 2) {
@@ -303,10 +305,12 @@ NIB_INLINE VecI dot4_wide(VecI sum, VecU8 w, const int8_t* x) {
     return dot4(sum, w, x);
 }
 
-// The same for kRun vectors and kRun * 4 bytes at x; kRun is what the type's largest w allows to add in 16 bits.
+// The same for kRun vectors and kRun * 4 bytes at x; kRun is what the type's largest w allows to
+// add in 16 bits.
 template <int kRun>
 NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
-    for (int i = 0; i < kRun; i++) sum = dot4(sum, w[i], x + 4 * i);
+    for (int i = 0; i < kRun; i++)
+        sum = dot4(sum, w[i], x + 4 * i);
     return sum;
 }
 
