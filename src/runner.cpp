@@ -2,7 +2,7 @@
 #include "src/runner.h"
 
 #include <algorithm>
-#include <atomic>
+#include <mutex>
 
 namespace nib {
 namespace {
@@ -69,11 +69,13 @@ Result<void> Runner::load(const GgufFile& file, const RunnerOptions& options) {
     uint64_t total = 0;
     for (const Weight& w : model_->weights)
         total += w.bytes();
-    std::atomic<uint64_t> done{0};
+    uint64_t done = 0;
+    std::mutex mutex;  // progress is told one at a time, in order
     const auto on_done = [&](const uint8_t* data, size_t bytes) {
         file.drop_pages(data, bytes);  // or the weights would be in memory twice
-        const uint64_t sum = done.fetch_add(bytes) + bytes;
-        return !options.progress || options.progress(double(sum) / double(total));
+        const std::lock_guard lock(mutex);
+        done += bytes;
+        return !options.progress || options.progress(double(done) / double(total));
     };
     NIB_ASSIGN(weights_, backend_->load(model_->weights, on_done));
     if (file.changed()) return file.bad("the file changed while it was read");

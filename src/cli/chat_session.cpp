@@ -43,6 +43,15 @@ Error template_error(const Error& error) {
     return {Status::BadFile, "chat template: " + place_last(error.message)};
 }
 
+// Text as a template takes it: bytes that are not UTF-8 become U+FFFD, as in any JSON that we
+// write.
+std::string clean_text(std::string_view text) {
+    JsonLimits limits;
+    limits.string_bytes = 3 * text.size() + 1;  // U+FFFD has three bytes
+    const auto parsed = parse_json(dump_json(Json(std::string(text))), limits);
+    return parsed && parsed->is_string() ? parsed->get<std::string>() : std::string();
+}
+
 std::string mark_text(const Tokenizer& tokenizer, Token token) {
     return token == kNoToken ? std::string() : std::string(tokenizer.raw_text(token));
 }
@@ -193,7 +202,7 @@ Result<Completion> ChatSession::answer(const std::function<bool(std::string_view
 
 Result<Completion> ChatSession::ask(std::string_view message,
                                     const std::function<bool(std::string_view)>& on_text) {
-    messages_.push_back({{"role", "user"}, {"content", std::string(message)}});
+    messages_.push_back({{"role", "user"}, {"content", clean_text(message)}});
     auto completion = answer(on_text);
     if (!completion) messages_.erase(messages_.size() - 1);
     return completion;
@@ -232,7 +241,7 @@ void ChatSession::set_system(std::string_view text) {
     if (!messages_.empty() && messages_[0]["role"] == "system") messages_.erase(0);
     if (text.empty()) return;
     Json all = Json::array();
-    all.push_back({{"role", "system"}, {"content", std::string(text)}});
+    all.push_back({{"role", "system"}, {"content", clean_text(text)}});
     for (Json& message : messages_)
         all.push_back(std::move(message));
     messages_ = std::move(all);

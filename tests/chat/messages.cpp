@@ -22,7 +22,8 @@ TEST(Messages, ContentBecomesAString) {
               R"([{"role":"user","content":"hi","x":1}])");
     EXPECT_EQ(
         normal(
-            R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])"),
+            R"([{"role":"user","content":[{"type":"text","text":"a"},)"
+            R"({"type":"text","text":"b"}]}])"),
         R"([{"role":"user","content":"a\nb"}])");
     EXPECT_EQ(normal(R"([{"role":"assistant","content":null}])"),
               R"([{"role":"assistant","content":""}])");
@@ -54,7 +55,8 @@ TEST(Messages, WrongOnesAreRefusedWithTheirPlace) {
         R"([{"role":"user"}])",
         R"([{"role":"user","content":[null]}])",
         R"([{"role":"user","content":[{"type":"text"}]}])",
-        R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}])",
+        R"([{"role":"user","content":[{"type":"image_url","image_url":)"
+        R"({"url":"file:///etc/passwd"}}]}])",
         R"([{"role":"user","content":"x","tool_calls":[]}])",
         R"([{"role":"assistant","tool_calls":{}}])",
         R"([{"role":"assistant","tool_calls":[{}]}])",
@@ -119,7 +121,8 @@ TEST(Messages, KwargsMayNotReplaceTheRequest) {
 TEST(Messages, TemplatesThatJoinArgumentsGetThemAsText) {
     ChatRequest request;
     request.messages = json(
-        R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]}])");
+        R"([{"role":"assistant","tool_calls":[{"function":)"
+        R"({"name":"f","arguments":"{\"a\":1}"}}]}])");
     EXPECT_EQ(chat(request, "{{ 'x' + messages[0].tool_calls[0].function.arguments }}"),
               "x{\"a\":1}");
     EXPECT_TRUE(fails(chat(request, "{{ raise_exception('never') }}")));

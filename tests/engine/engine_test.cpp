@@ -61,7 +61,9 @@ TEST_P(OnTiny, ColdAndWarmGiveTheSame) {
         EXPECT_EQ(a->text, b->text);
         EXPECT_EQ(a->timings.cached_n, 0);
         EXPECT_EQ(b->timings.cached_n + b->timings.prompt_n, static_cast<int32_t>(prompt.size()));
-        if (turn > 0) EXPECT_GT(b->timings.cached_n, 100);
+        if (turn > 0) {
+            EXPECT_GT(b->timings.cached_n, 100);
+        }
         prompt.insert(prompt.end(), a->tokens.begin(), a->tokens.end());
         prompt.push_back(turn);
     }
