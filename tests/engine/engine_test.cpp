@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -247,6 +248,21 @@ TEST(Engine, MissingAndForeignFilesSayWhatIsWrong) {
     const auto level = Engine::create({.model_path = dir.file("m.gguf"), .cpu_level = "avx9000"});
     ASSERT_FALSE(level.ok());
     EXPECT_THAT(level.error().message, HasSubstr("avx9000"));
+}
+
+TEST(Engine, APathMayHoldAnyCharacters) {
+    TempDir dir;
+    const std::string bytes = tiny_gguf(*find_arch("llama"));
+    std::string folder = dir.file("mod\xC3\xA8le \xE6\xA8\xA1\xE5\x9E\x8B \xF0\x9F\x98\x80");
+    for (int i = 0; i < 2; i++) {
+        std::filesystem::create_directory(folder);
+        write_file(folder + "/m odel.gguf", bytes);
+        EXPECT_TRUE(Engine::create({.model_path = folder + "/m odel.gguf"}).ok()) << folder;
+        folder += "/" + std::string(200, 'x');  // a path of more than 250 characters
+    }
+    std::filesystem::create_symlink(folder.substr(0, folder.size() - 201) + "/m odel.gguf",
+                                    dir.file("link.gguf"));
+    EXPECT_TRUE(Engine::create({.model_path = dir.file("link.gguf")}).ok());
 }
 
 TEST(StopFilter, HoldsBackOnlyWhatMayBecomeAStop) {
