@@ -46,17 +46,8 @@ constexpr TensorRow kTensors[] = {
 };
 
 void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {
-    Tensor x = g.scale(g.embed(w.token_embd), c.embd_scale);  // [n_embd]
-    for (int32_t layer = 0; layer < c.n_layers; layer++) {
-        const LayerWeights& l = w.layers[static_cast<size_t>(layer)];
-        Tensor h = g.rms_norm(x, l.attn_norm, c.rms_eps);
-        h = g.matmul(l.wo, self_attention(g, c, l, h, layer, {}));
-        x = g.add(x, g.rms_norm(h, l.attn_post_norm, c.rms_eps));
-        h = g.rms_norm(x, l.ffn_norm, c.rms_eps);
-        h = gated_ffn(g, l, h, Activation::GeluTanh);
-        x = g.add(x, g.rms_norm(h, l.ffn_post_norm, c.rms_eps));
-    }
-    finish_with_head(g, c, w, x);
+    const Tensor x = g.scale(g.embed(w.token_embd), c.embd_scale);  // [n_embd]
+    finish_with_head(g, c, w, sandwich_norm_layers(g, c, w, x, {}));
 }
 
 constexpr TinyKey kTiny[] = {

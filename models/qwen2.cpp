@@ -17,16 +17,8 @@ constexpr TensorRow kTensors[] = {
 };
 
 void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {
-    Tensor x = g.embed(w.token_embd);  // [n_embd]
-    for (int32_t layer = 0; layer < c.n_layers; layer++) {
-        const LayerWeights& l = w.layers[static_cast<size_t>(layer)];
-        Tensor h = g.rms_norm(x, l.attn_norm, c.rms_eps);
-        h = self_attention(g, c, l, h, layer, {.biases = true});
-        x = g.add(x, g.matmul(l.wo, h));
-        h = g.rms_norm(x, l.ffn_norm, c.rms_eps);
-        x = g.add(x, gated_ffn(g, l, h, Activation::Silu));
-    }
-    finish_with_head(g, c, w, x);
+    const Tensor x = g.embed(w.token_embd);  // [n_embd]
+    finish_with_head(g, c, w, pre_norm_layers(g, c, w, x, {.biases = true}));
 }
 
 constexpr TinyKey kTiny[] = {

@@ -47,6 +47,33 @@ Tensor gated_ffn(Graph& g, const LayerWeights& w, Tensor h, Activation act) {
                     act == Activation::Silu ? g.silu_mul(gate, up) : g.gelu_mul(gate, up));
 }
 
+Tensor pre_norm_layers(
+    Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x, const QkvOptions& options) {
+    for (int32_t layer = 0; layer < c.n_layers; layer++) {
+        const LayerWeights& l = w.layers[static_cast<size_t>(layer)];
+        Tensor h = g.rms_norm(x, l.attn_norm, c.rms_eps);
+        h = self_attention(g, c, l, h, layer, options);
+        x = g.add(x, g.matmul(l.wo, h));
+        h = g.rms_norm(x, l.ffn_norm, c.rms_eps);
+        x = g.add(x, gated_ffn(g, l, h, Activation::Silu));
+    }
+    return x;
+}
+
+Tensor sandwich_norm_layers(
+    Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x, const QkvOptions& options) {
+    for (int32_t layer = 0; layer < c.n_layers; layer++) {
+        const LayerWeights& l = w.layers[static_cast<size_t>(layer)];
+        Tensor h = g.rms_norm(x, l.attn_norm, c.rms_eps);
+        h = g.matmul(l.wo, self_attention(g, c, l, h, layer, options));
+        x = g.add(x, g.rms_norm(h, l.attn_post_norm, c.rms_eps));
+        h = g.rms_norm(x, l.ffn_norm, c.rms_eps);
+        h = gated_ffn(g, l, h, Activation::GeluTanh);
+        x = g.add(x, g.rms_norm(h, l.ffn_post_norm, c.rms_eps));
+    }
+    return x;
+}
+
 void finish_with_head(Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x) {
     x = g.rms_norm(g.select_outputs(x), w.output_norm, c.rms_eps);
     Tensor logits = g.matmul(w.head(), x);  // [n_vocab]

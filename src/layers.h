@@ -24,6 +24,14 @@ enum class Activation { Silu, GeluTanh };
 // down(act(gate(h)) * up(h)), [n_embd].
 Tensor gated_ffn(Graph& g, const LayerWeights& w, Tensor h, Activation act);
 
+// Every layer of a decoder that norms before attention and before its SwiGLU (Llama's block).
+Tensor pre_norm_layers(
+    Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x, const QkvOptions& options);
+// Every layer of a decoder that norms before and after attention and its GELU gates (Gemma's
+// block).
+Tensor sandwich_norm_layers(
+    Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x, const QkvOptions& options);
+
 // The last norm and the head, on the rows whose logits are wanted.
 void finish_with_head(Graph& g, const ModelConfig& c, const ModelWeights& w, Tensor x);
 
