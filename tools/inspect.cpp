@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // nib inspect: what a GGUF file says: metadata, tensors, sizes, and the memory that running it
-// takes. Strings of the file are shown without control characters; long arrays are cut except with
-// --get.
+// takes; or what a safetensors checkpoint holds. Strings of the file are shown without control
+// characters; long arrays are cut except with --get.
 #include "ggml-like/files/gguf.h"
+#include "ggml-like/files/safetensors.h"
 #include "src/cli/model.h"
 #include "src/cli/output.h"
 #include "src/command.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 
 namespace nib {
@@ -178,12 +180,60 @@ Json json_report(const GgufFile& file) {
             {"tensors", std::move(tensors)}};
 }
 
+// A folder, or a file that its name says to be one.
+bool is_safetensors(const std::string& path) {
+    std::error_code ignored;
+    return path.ends_with(".safetensors") || std::filesystem::is_directory(path, ignored);
+}
+
+Result<void> inspect_safetensors(const Options& options) {
+    NIB_ASSIGN(const auto file, SafetensorsFile::open(options.model));
+    Json metadata = Json::object(), tensors = Json::array();
+    for (const auto& [key, value] : file->metadata())
+        metadata[key] = value;
+    uint64_t parameters = 0;
+    std::string lines;
+    for (const SafetensorsTensor& tensor : file->tensors()) {
+        parameters += tensor.elements();
+        tensors.push_back({{"name", tensor.name},
+                           {"shape", tensor.shape},
+                           {"type", tensor.dtype},
+                           {"bytes", tensor.data.size()}});
+        lines += "  " + tensor.name + " " + dump_json(tensor.shape) + " " + tensor.dtype + " " +
+                 std::to_string(tensor.data.size()) + "\n";
+    }
+    if (!options.get_key.empty()) {
+        if (!metadata.contains(options.get_key)) {
+            return Error{Status::BadFile, file->path() + ": key " + shown(options.get_key) +
+                                              " is not in the metadata"};
+        }
+        const Json& value = metadata[options.get_key];
+        return write_stdout((options.json ? dump_json(value) : value.get<std::string>()) + "\n");
+    }
+    if (options.json) {
+        return write_stdout(dump_json({{"path", file->path()},
+                                       {"file_bytes", file->file_bytes()},
+                                       {"parameters", parameters},
+                                       {"metadata", std::move(metadata)},
+                                       {"tensors", std::move(tensors)}},
+                                      2) +
+                            "\n");
+    }
+    std::string out =
+        file->path() + ": safetensors, " + mib(file->file_bytes()) + "\n\nmetadata:\n";
+    for (const auto& [key, value] : file->metadata())
+        out += "  " + key + " " + value + "\n";
+    return write_stdout(printable(out + "\ntensors (shapes outermost first):\n" + lines +
+                                  "\nsizes:\n  parameters " + std::to_string(parameters) + "\n"));
+}
+
 Result<void> inspect(Options options) {
     if (!options.args.empty()) {
         options.model = options.args[0];
         options.default_model = false;
     }
     NIB_TRY(check_model_exists(options));
+    if (is_safetensors(options.model)) return inspect_safetensors(options);
     NIB_ASSIGN(const auto file, GgufFile::open(options.model, {.need_tensors = false}));
     if (!options.get_key.empty()) {
         const GgufValue* value = file->find(options.get_key);
@@ -206,7 +256,7 @@ extern const CommandDef command_inspect = {
     .name = "inspect",
     .aliases = "",
     .summary = "show metadata, tensors and sizes of a model file",
-    .usage = "[FILE]",
+    .usage = "[FILE|FOLDER]",
     .args_max = 1,
     .flags = kModelFlags | kJsonFlags | kInspectFlags,
     .run = run,

@@ -6,7 +6,9 @@
 #include "src/sample/dry_breakers.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include <unistd.h>
 
@@ -51,7 +53,7 @@ std::string rate(int32_t tokens, double ms) {
 Result<void> check_model_exists(const Options& options) {
     if (access(options.model.c_str(), F_OK) == 0) return {};
     return Error{Status::BadRequest,
-                 "model " + options.model + " does not exist; " +
+                 "model " + options.model + ": " + std::strerror(errno) + "; " +
                      (options.default_model ? "run ./scripts/fetch-models, or give one with -m FILE"
                                             : "run ./scripts/fetch-models for the default model")};
 }

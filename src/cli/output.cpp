@@ -3,6 +3,7 @@
 
 #include "src/option_values.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -41,7 +42,10 @@ void write_stderr(std::string_view text) {
 
 int fail(const Error& error) {
     if (error.status == Status::Cancelled) return 0;
-    write_stderr("error: " + error.message + "\n");
+    // A name from outside may hold a line break: the message is one line all the same.
+    std::string line = printable(error.message);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    write_stderr("error: " + line + "\n");
     return exit_code(error.status);
 }
 

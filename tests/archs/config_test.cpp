@@ -31,6 +31,17 @@ std::string load_error(const std::string& bytes, ModelOptions options = {}) {
     return graph.ok() ? "ok" : graph.error().message;
 }
 
+// The error of loading, which the program gives too.
+std::string program_error(const std::string& bytes) {
+    const std::string error = load_error(bytes);
+    TempDir dir;
+    write_file(dir.file("m.gguf"), bytes);
+    const size_t path_end = error.find(": ");
+    expect_program_refuses({"run", "-m", dir.file("m.gguf"), "-p", "x"},
+                           {path_end == error.npos ? error : error.substr(path_end)});
+    return error;
+}
+
 const ArchDef& llama() {
     return *find_arch("llama");
 }
@@ -49,7 +60,7 @@ class BadKeys : public testing::TestWithParam<BadKey> {};
 
 TEST_P(BadKeys, AreRefusedByName) {
     const BadKey& b = GetParam();
-    EXPECT_THAT(load_error(tiny_gguf(llama(), {.keys = {b.key}})), HasSubstr(b.names));
+    EXPECT_THAT(program_error(tiny_gguf(llama(), {.keys = {b.key}})), HasSubstr(b.names));
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -87,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Config, AKeyThatNobodyKnowsIsRefused) {
     for (const ArchDef* arch : all_archs()) {
-        EXPECT_THAT(load_error(tiny_gguf(*arch, {.extra_key = "new_trick"})),
+        EXPECT_THAT(program_error(tiny_gguf(*arch, {.extra_key = "new_trick"})),
                     HasSubstr("new_trick"));
     }
 }
@@ -100,14 +111,14 @@ TEST(Config, UnknownArchitectureNamesTheKnownOnes) {
     GgufBytes file;
     file.add_string("general.architecture", "zzzzz").tensor("t", {32, 2}, 0, 0);
     file.data = std::string(256, '\0');
-    const std::string error = load_error(file.bytes());
+    const std::string error = program_error(file.bytes());
     EXPECT_THAT(error, HasSubstr("unknown architecture 'zzzzz'"));
     EXPECT_THAT(error, HasSubstr("gemma3"));
 }
 
 TEST(Config, MissingTensorIsNamed) {
     for (const ArchDef* arch : all_archs()) {
-        EXPECT_THAT(load_error(tiny_gguf(*arch, {.without_tensor = "blk.1.ffn_down.weight"})),
+        EXPECT_THAT(program_error(tiny_gguf(*arch, {.without_tensor = "blk.1.ffn_down.weight"})),
                     HasSubstr("blk.1.ffn_down.weight: the tensor is missing"));
     }
 }

@@ -2,6 +2,7 @@
 // Templates that want too much, and text of the conversation that looks like the template's own
 // marks.
 #include "tests/chat/support.h"
+#include "tests/support/support.h"
 
 #include <chrono>
 
@@ -17,7 +18,7 @@ std::string times(const std::string& text, size_t n) {
     return out;
 }
 
-// An error that is no crash, in time.
+// An error that is no crash, in time, also as the program gives it.
 void expect_stopped(const std::string& source) {
     const auto start = std::chrono::steady_clock::now();
     const std::string got = render(source);
@@ -25,6 +26,12 @@ void expect_stopped(const std::string& source) {
     EXPECT_TRUE(fails(got)) << source.substr(0, 120) << " gives " << got.substr(0, 120);
     EXPECT_NE(got.find("line "), std::string::npos) << got;
     EXPECT_LT(took.count(), 20.0) << source.substr(0, 120);
+    const TempDir dir;
+    write_file(dir.file("t.jinja"), source);
+    write_file(dir.file("c.json"), "{}");
+    expect_error(run_process({nib_path(), "template", "render", "--template", dir.file("t.jinja"),
+                              "--context", dir.file("c.json")}),
+                 2, "line ");
 }
 
 TEST(Limits, LoopsAndGrowth) {

@@ -20,11 +20,9 @@ std::string normal(std::string_view messages) {
 TEST(Messages, ContentBecomesAString) {
     EXPECT_EQ(normal(R"([{"role":"user","content":"hi","x":1}])"),
               R"([{"role":"user","content":"hi","x":1}])");
-    EXPECT_EQ(
-        normal(
-            R"([{"role":"user","content":[{"type":"text","text":"a"},)"
-            R"({"type":"text","text":"b"}]}])"),
-        R"([{"role":"user","content":"a\nb"}])");
+    EXPECT_EQ(normal(R"([{"role":"user","content":[{"type":"text","text":"a"},)"
+                     R"({"type":"text","text":"b"}]}])"),
+              R"([{"role":"user","content":"a\nb"}])");
     EXPECT_EQ(normal(R"([{"role":"assistant","content":null}])"),
               R"([{"role":"assistant","content":""}])");
 }
@@ -120,9 +118,8 @@ TEST(Messages, KwargsMayNotReplaceTheRequest) {
 
 TEST(Messages, TemplatesThatJoinArgumentsGetThemAsText) {
     ChatRequest request;
-    request.messages = json(
-        R"([{"role":"assistant","tool_calls":[{"function":)"
-        R"({"name":"f","arguments":"{\"a\":1}"}}]}])");
+    request.messages = json(R"([{"role":"assistant","tool_calls":[{"function":)"
+                            R"({"name":"f","arguments":"{\"a\":1}"}}]}])");
     EXPECT_EQ(chat(request, "{{ 'x' + messages[0].tool_calls[0].function.arguments }}"),
               "x{\"a\":1}");
     EXPECT_TRUE(fails(chat(request, "{{ raise_exception('never') }}")));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/cli/helpers.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -59,14 +58,6 @@ std::string Cli::vocabulary() const {
         .add_bool("tokenizer.ggml.add_bos_token", true)
         .add_bool("tokenizer.ggml.add_eos_token", false);
     return write("vocabulary.gguf", file.bytes());
-}
-
-void expect_error(const ProcessResult& result, int exit_code, std::string_view part) {
-    EXPECT_EQ(result.exit_code, exit_code) << result.err;
-    EXPECT_EQ(result.err.rfind("error: ", 0), 0u) << result.err;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    EXPECT_THAT(result.err, testing::HasSubstr(std::string(part)));
-    EXPECT_EQ(result.out, "");
 }
 
 std::string test_model() {

@@ -31,9 +31,6 @@ class Cli : public testing::Test {
     TempDir folder_;
 };
 
-// One line that begins with "error: ", and nothing on stdout.
-void expect_error(const ProcessResult& result, int exit_code, std::string_view part);
-
 // The model that the tests with a model use; empty if it is not in the cache.
 std::string test_model();
 

@@ -124,6 +124,12 @@ TEST_F(Cli, EnvironmentIsChecked) {
                  2, "/nowhere/flag.gguf");
 }
 
+TEST_F(Cli, ErrorsStayOneLine) {
+    expect_error(nib({"run", "-m", "/nowhere/two\nlines\x1b[1m", "-p", "x"}), 2,
+                 "/nowhere/two lines[1m: No such file");
+    expect_error(nib({"run", "-f", "/nowhere/two\nlines"}), 2, "two lines");
+}
+
 TEST_F(Cli, MissingFiles) {
     const auto model = nib({"run", "-p", "x"});
     expect_error(model, 2, folder() + "/cache/nib/models/SmolLM2-135M-Instruct.Q4_1.gguf");

@@ -139,24 +139,27 @@ TEST_P(Int8, ExtremeWeightsAndActivations) {
 // to 8 bits.
 TEST_P(Int8, CloseToDouble) {
     constexpr int kRows = 48;
-    const int k = 768;
-    const std::vector<uint8_t> gguf = random_rows(GetParam(), k, kRows, random_);
-    const Packed w(GetParam(), k, kRows, gguf);
-    const std::vector<float> x = random_floats(size_t(k), 1.0f, random_);
-    const Kernels& best = *find_kernels("");
-    const Quantized q(best, x, size_t(k), k, w.m.k_padded, 1);
-    std::vector<float> y(kRows), row(size_t(k), 0.0f);
-    best.matmul_int8(w.m, 0, w.m.panels, q.a, nullptr, nullptr, y.data(), kRows);
-    for (int r = 0; r < kRows; r++) {
-        decode_row(w.m, r, row.data());
-        double sum = 0, squares = 0;
-        for (size_t i = 0; i < size_t(k); i++) {
-            sum += double(row[i]) * double(x[i]);
-            squares += double(row[i]) * double(row[i]);
+    for (const int k : {32, 256, 576, 768, 1536}) {
+        if (k % int(info(GetParam()).block_elems) != 0) continue;
+        SCOPED_TRACE(k);
+        const std::vector<uint8_t> gguf = random_rows(GetParam(), k, kRows, random_);
+        const Packed w(GetParam(), k, kRows, gguf);
+        const std::vector<float> x = random_floats(size_t(k), 1.0f, random_);
+        const Kernels& best = *find_kernels("");
+        const Quantized q(best, x, size_t(k), k, w.m.k_padded, 1);
+        std::vector<float> y(kRows), row(size_t(k), 0.0f);
+        best.matmul_int8(w.m, 0, w.m.panels, q.a, nullptr, nullptr, y.data(), kRows);
+        for (int r = 0; r < kRows; r++) {
+            decode_row(w.m, r, row.data());
+            double sum = 0, squares = 0;
+            for (size_t i = 0; i < size_t(k); i++) {
+                sum += double(row[i]) * double(x[i]);
+                squares += double(row[i]) * double(row[i]);
+            }
+            // Rounding errors are at most half a step of 1/127 each and do not know the weights:
+            // six sigma.
+            EXPECT_NEAR(y[size_t(r)], sum, 6 * std::sqrt(squares / 12) / 127) << "row " << r;
         }
-        // Rounding errors are at most half a step of 1/127 each and do not know the weights: six
-        // sigma.
-        EXPECT_NEAR(y[size_t(r)], sum, 6 * std::sqrt(squares / 12) / 127) << "row " << r;
     }
 }
 

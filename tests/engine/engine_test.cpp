@@ -250,6 +250,19 @@ TEST(Engine, MissingAndForeignFilesSayWhatIsWrong) {
     EXPECT_THAT(level.error().message, HasSubstr("avx9000"));
 }
 
+TEST(Engine, AChatTemplateThatIsNoTextIsIgnoredAloud) {
+    TempDir dir;
+    write_file(dir.file("m.gguf"),
+               tiny_gguf(*find_arch("llama"), {.chat_template_is_number = true}));
+    std::string warning;
+    const auto engine =
+        Engine::create({.model_path = dir.file("m.gguf"),
+                        .log = [&](LogLevel, const std::string& text) { warning += text; }});
+    ASSERT_TRUE(engine.ok()) << engine.error().message;
+    EXPECT_EQ((*engine)->model().chat_template, "");
+    EXPECT_THAT(warning, HasSubstr("tokenizer.chat_template is not a string"));
+}
+
 TEST(Engine, APathMayHoldAnyCharacters) {
     TempDir dir;
     const std::string bytes = tiny_gguf(*find_arch("llama"));

@@ -295,23 +295,24 @@ INSTANTIATE_TEST_SUITE_P(Tensors, BadGguf, testing::ValuesIn(bad_tensors()), bad
 
 TEST(BadGgufPath, SaysWhatItIs) {
     test::TempDir folder;
-    const auto open = [](const std::string& path) { return GgufFile::open(path); };
     const std::string base = folder.path();
-    test::expect_refused(base + "/absent.gguf", {"absent.gguf", std::strerror(ENOENT)}, open);
+    test::expect_gguf_path_refused(base + "/absent.gguf", {"absent.gguf", std::strerror(ENOENT)});
     mkdir((base + "/folder").c_str(), 0755);
-    test::expect_refused(base + "/folder", {"is a directory"}, open);
+    test::expect_gguf_path_refused(base + "/folder", {"is a directory"});
     mkfifo((base + "/pipe").c_str(), 0644);
-    test::expect_refused(base + "/pipe", {"not a regular file"}, open);
+    test::expect_gguf_path_refused(base + "/pipe", {"not a regular file"});
     ASSERT_EQ(symlink("loop", (base + "/loop").c_str()), 0);
-    test::expect_refused(base + "/loop", {std::strerror(ELOOP)}, open);
-    test::expect_refused("/dev/zero", {"not a regular file"}, open);
-    test::expect_refused("/dev/random", {"not a regular file"}, open);
-    test::expect_refused(base + "/" + std::string(300, 'x'), {std::strerror(ENAMETOOLONG)}, open);
-    test::expect_refused(base + std::string("/a\0b", 4), {"NUL"}, open);
+    test::expect_gguf_path_refused(base + "/loop", {std::strerror(ELOOP)});
+    test::expect_gguf_path_refused("/dev/zero", {"not a regular file"});
+    test::expect_gguf_path_refused("/dev/random", {"not a regular file"});
+    test::expect_gguf_path_refused(base + "/" + std::string(300, 'x'),
+                                   {std::strerror(ENAMETOOLONG)});
+    test::expect_refused(base + std::string("/a\0b", 4), {"NUL"},
+                         [](const std::string& path) { return GgufFile::open(path); });
     if (geteuid() != 0) {
         test::write_file(base + "/secret", "GGUF");
         chmod((base + "/secret").c_str(), 0);
-        test::expect_refused(base + "/secret", {std::strerror(EACCES)}, open);
+        test::expect_gguf_path_refused(base + "/secret", {std::strerror(EACCES)});
     }
 }
 
@@ -322,7 +323,7 @@ TEST(BadGgufLimits, SparseFilesMeetTheLimits) {
         const std::string path = folder.file("m.gguf");
         test::write_file(path, start);
         ASSERT_EQ(truncate(path.c_str(), off_t{1} << 32), 0);
-        test::expect_refused(path, {word}, [](const std::string& p) { return GgufFile::open(p); });
+        test::expect_gguf_path_refused(path, {word});
     };
     refused(header(0, 1'000'001), "n_kv=1000001: must be at most 1000000");
     refused(header(1'000'001, 0), "n_tensors=1000001: must be at most 1000000");

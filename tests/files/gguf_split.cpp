@@ -41,8 +41,7 @@ class Split : public testing::Test {
     }
     void write(uint32_t i, const Shard& shard) { test::write_file(path(i), shard_bytes(shard)); }
     void refused(const std::vector<std::string>& words) {
-        test::expect_refused(path(0), words,
-                             [](const std::string& p) { return GgufFile::open(p); });
+        test::expect_gguf_path_refused(path(0), words);
     }
     TempDir folder_;
 };
@@ -103,20 +102,17 @@ TEST_F(Split, TensorCountMustMatch) {
 }
 
 TEST_F(Split, LaterShardIsNoStart) {
-    test::expect_refused(path(1), {"split.no=1", "first file", "-00001-of-00003.gguf"},
-                         [](const std::string& p) { return GgufFile::open(p); });
+    test::expect_gguf_path_refused(path(1), {"split.no=1", "first file", "-00001-of-00003.gguf"});
 }
 
 TEST_F(Split, CountMustMatchTheName) {
     test::write_file(path(0), shard_bytes({.count = 65535}));
     refused({"split.count=65535", "-00001-of-65535.gguf"});
     test::write_file(path(0, "65535"), shard_bytes({.count = 65535}));
-    test::expect_refused(path(0, "65535"), {"m-00002-of-65535.gguf", "shard 2 of 65535"},
-                         [](const std::string& p) { return GgufFile::open(p); });
+    test::expect_gguf_path_refused(path(0, "65535"), {"m-00002-of-65535.gguf", "shard 2 of 65535"});
     const std::string other = folder_.file("renamed.gguf");
     test::write_file(other, shard_bytes({}));
-    test::expect_refused(other, {"split.count=3", "-00001-of-00003.gguf"},
-                         [](const std::string& p) { return GgufFile::open(p); });
+    test::expect_gguf_path_refused(other, {"split.count=3", "-00001-of-00003.gguf"});
 }
 
 TEST_F(Split, SplitKeysOfAWrongTypeAreRefused) {

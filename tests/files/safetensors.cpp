@@ -28,7 +28,12 @@ std::string tensor(const std::string& name, int begin = 0, const std::string& sh
            std::to_string(begin) + "," + std::to_string(begin + 16) + "]}";
 }
 
-const auto open_path = [](const std::string& path) { return SafetensorsFile::open(path); };
+// By the library and by the program.
+void refused_path(const std::string& path, const std::vector<std::string>& words) {
+    test::expect_refused(path, words,
+                         [](const std::string& p) { return SafetensorsFile::open(p); });
+    test::expect_program_refuses({"inspect", path}, words);
+}
 
 struct Bad {
     const char* name;
@@ -129,7 +134,7 @@ TEST_P(BadSafetensors, IsRefused) {
     TempDir folder;
     const std::string path = folder.file("m.safetensors");
     test::write_file(path, GetParam().bytes);
-    test::expect_refused(path, GetParam().words, open_path);
+    refused_path(path, GetParam().words);
 }
 
 const auto bad_name = [](const testing::TestParamInfo<Bad>& each) {
@@ -143,7 +148,7 @@ TEST(Safetensors, HeaderOverTheLimitThatIsReallyThere) {
     const std::string path = folder.file("m.safetensors");
     test::write_file(path, GgufBytes::u64((100u << 20) + 1) + "{");
     ASSERT_EQ(truncate(path.c_str(), (100 << 20) + 100), 0);  // a hole, no disk space
-    test::expect_refused(path, {"header length 104857601"}, open_path);
+    refused_path(path, {"header length 104857601"});
 }
 
 TEST(Safetensors, AMillionTensorsMeetTheLimit) {
@@ -230,9 +235,7 @@ class Folder : public testing::Test {
         write("model.safetensors.index.json",
               R"({"metadata":{"total_size":[48,{"x":null}]},"weight_map":)" + map + "}");
     }
-    void refused(const std::vector<std::string>& words) {
-        test::expect_refused(folder_.path(), words, open_path);
-    }
+    void refused(const std::vector<std::string>& words) { refused_path(folder_.path(), words); }
     TempDir folder_;
 };
 
@@ -297,9 +300,9 @@ TEST_F(Folder, IndexMustBeWellFormed) {
 
 TEST(SafetensorsPath, SaysWhatItIs) {
     TempDir folder;
-    test::expect_refused(folder.file("absent"), {"No such file"}, open_path);
+    refused_path(folder.file("absent"), {"No such file"});
     mkfifo(folder.file("pipe").c_str(), 0644);
-    test::expect_refused(folder.file("pipe"), {"not a regular file"}, open_path);
+    refused_path(folder.file("pipe"), {"not a regular file"});
 }
 
 }  // namespace

@@ -58,11 +58,18 @@ void expect_refused(const std::string& path, const std::vector<std::string>& wor
     EXPECT_LT(passed.count(), 1.0) << error.message;
 }
 
+// The same by the library and by the program.
+inline void expect_gguf_path_refused(const std::string& path,
+                                     const std::vector<std::string>& words) {
+    expect_refused(path, words, [](const std::string& p) { return GgufFile::open(p); });
+    expect_program_refuses({"run", "-m", path, "-p", "x"}, words);
+}
+
 inline void expect_gguf_refused(std::string_view bytes, const std::vector<std::string>& words) {
     TempDir folder;
     const std::string path = folder.file("m.gguf");
     write_file(path, bytes);
-    expect_refused(path, words, [](const std::string& p) { return GgufFile::open(p); });
+    expect_gguf_path_refused(path, words);
 }
 
 }  // namespace nib::test

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -161,6 +162,69 @@ TEST_P(Golden, CpuLevelsGiveTheSameBits) {
         if (!want) want = hash;
         EXPECT_EQ(hash, want) << level;
     }
+}
+
+// Log-probabilities are the log-softmax of the logits: sorted, distinct, and no more than all.
+TEST_P(Golden, ProbabilitiesAreProbabilities) {
+    const Bar& bar = *GetParam();
+    NEEDS_MODEL(bar)
+    const auto engine = open(bar, {.context = 256});
+    ASSERT_NE(engine, nullptr);
+    const auto score = score_text(*engine, "It is amazing how much our world", {.top = 10});
+    ASSERT_TRUE(score.ok()) << score.error().message;
+    std::vector<std::vector<float>> logits;
+    const auto done = engine->score(score->tokens, [&](int32_t, std::span<const float> row) {
+        logits.emplace_back(row.begin(), row.end());
+    });
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    for (const Score::Position& position : score->positions) {
+        const std::vector<float>& row = logits[size_t(position.pos)];
+        double largest = row[0], sum = 0, share = 0;
+        for (float l : row)
+            largest = std::max(largest, double(l));
+        for (float l : row)
+            sum += std::exp(double(l) - largest);
+        ASSERT_EQ(position.top.size(), 10u);
+        for (size_t i = 0; i < position.top.size(); i++) {
+            const auto& [token, log_p] = position.top[i];
+            EXPECT_NEAR(log_p, double(row[size_t(token)]) - largest - std::log(sum), 1e-6);
+            EXPECT_LE(log_p, 0);
+            share += std::exp(log_p);
+            for (size_t j = 0; j < i; j++)
+                EXPECT_NE(position.top[j].first, token);
+            EXPECT_LE(log_p, position.top[i > 0 ? i - 1 : 0].second);
+        }
+        EXPECT_LE(share, 1.0001);
+    }
+    EXPECT_EQ(score->positions.back().top[0].first, score->greedy[0]);
+}
+
+// Large activations overflow where sums are kept in half precision; then the text is one unused
+// token for ever.
+TEST_P(Golden, LongPromptsStayFinite) {
+    const Bar& bar = *GetParam();
+    NEEDS_MODEL(bar)
+    const auto engine = open(bar, {.context = 2048});
+    ASSERT_NE(engine, nullptr);
+    Request request{.prompt = prompt_tokens(*engine, "gpl-1500w", 1000), .max_tokens = 64};
+    request.sampling.temperature = 0;
+    const auto completion = engine->generate(request);  // fails on a logit that is not finite
+    ASSERT_TRUE(completion.ok()) << completion.error().message;
+    EXPECT_EQ(completion->tokens.size(), 64u);
+    EXPECT_EQ(completion->text.find("<unused"), std::string::npos) << completion->text;
+}
+
+// One copy of the weights: the file's bytes in panels, what one prompt needs, and a fixed rest.
+TEST_P(Golden, WeightsAreInMemoryOnce) {
+    const Bar& bar = *GetParam();
+    NEEDS_MODEL(bar)
+    const ProcessResult run = run_process(
+        {nib_path(), "run", "-m", model_path(bar), "-p", "Hello", "-n", "2", "-c", "512"});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const double file_kib = double(std::filesystem::file_size(model_path(bar))) / 1024;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LE(double(run.peak_kib), 1.2 * file_kib + (32 << 10));
+#endif
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::Values(&kSmol, &kGemma), [](const auto& i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/support.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -122,6 +124,30 @@ ProcessResult run_process(const std::vector<std::string>& argv,
     result.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (killed) ADD_FAILURE() << argv[0] << " did not end within " << timeout_s << " s";
     return result;
+}
+
+void expect_error(const ProcessResult& result, int exit_code, std::string_view part) {
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    EXPECT_EQ(result.err.rfind("error: ", 0), 0u) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_THAT(result.err, testing::HasSubstr(std::string(part)));
+    EXPECT_EQ(result.out, "");
+}
+
+void expect_program_refuses(const std::vector<std::string>& args,
+                            const std::vector<std::string>& words) {
+    std::vector<std::string> argv = {nib_path()};
+    argv.insert(argv.end(), args.begin(), args.end());
+    const TempDir state;  // nothing of the person who runs the tests is found or changed
+    const ProcessResult result =
+        run_process(argv, {}, {{"XDG_CACHE_HOME", state.path()}, {"XDG_STATE_HOME", state.path()}});
+    expect_error(result, 2, "");
+    for (const std::string& word : words)
+        EXPECT_THAT(result.err, testing::HasSubstr(word));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LT(result.seconds, 1.0) << result.err;
+    EXPECT_LT(result.peak_kib, 64 << 10) << result.err;
+#endif
 }
 
 namespace {

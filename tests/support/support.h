@@ -47,6 +47,13 @@ ProcessResult run_process(const std::vector<std::string>& argv,
 // The nib program of this build.
 std::string nib_path();
 
+// One line that begins with "error: " and holds `part`, and nothing on stdout.
+void expect_error(const ProcessResult& result, int exit_code, std::string_view part);
+// Bad input as a person meets it: the program ends with exit code 2 and one line with all words,
+// in less than a second and 64 MiB (sanitizers need more of both).
+void expect_program_refuses(const std::vector<std::string>& args,
+                            const std::vector<std::string>& words);
+
 // GGUF bytes, piece by piece; nothing is checked.
 struct GgufBytes {
     std::string kv, tensors, data;

@@ -157,6 +157,7 @@ std::string tiny_gguf(const ArchDef& arch, const TinyOptions& options) {
     }
     if (!options.extra_key.empty())
         w.file.add_u32(std::string(arch.name) + "." + options.extra_key, 7);
+    if (options.chat_template_is_number) w.file.add_u32("tokenizer.chat_template", 7);
     if (!options.chat_template.empty())
         w.file.add_string("tokenizer.chat_template", options.chat_template);
     add_vocabulary(w.file, options.n_vocab);

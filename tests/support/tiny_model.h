@@ -23,6 +23,7 @@ struct TinyOptions {
     std::string without_tensor;  // left out
     std::string extra_key;       // a key "ARCH.extra_key" = 7 that nobody knows
     std::string chat_template;
+    bool chat_template_is_number = false;
 };
 
 std::string tiny_gguf(const ArchDef& arch, const TinyOptions& options = {});
