@@ -127,7 +127,8 @@ TEST_F(Cli, EnvironmentIsChecked) {
 TEST_F(Cli, ErrorsStayOneLine) {
     expect_error(nib({"run", "-m", "/nowhere/two\nlines\x1b[1m", "-p", "x"}), 2,
                  "/nowhere/two lines[1m: No such file");
-    expect_error(nib({"run", "-f", "/nowhere/two\nlines"}), 2, "two lines");
+    expect_error(nib({"template", "render", "--template", "/nowhere/two\nlines", "--context", "-"}),
+                 2, "/nowhere/two lines: No such file");
 }
 
 TEST_F(Cli, MissingFiles) {
