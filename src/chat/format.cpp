@@ -74,9 +74,10 @@ Result<std::string> digits_of(const Value& value, const Spec& spec) {
                               : spec.type == 'o' ? 8
                               : spec.type == 'b' ? 2
                                                  : 16;
+        const char* const symbols = spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
         std::string out;
         for (uint64_t rest = magnitude; rest > 0 || out.empty(); rest /= base) {
-            out += (spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[rest % base];
+            out += symbols[rest % base];
         }
         if (spec.alternate && base != 10) {
             out += spec.type;
