@@ -30,8 +30,6 @@ class KvMemory {
     virtual ~KvMemory() = default;
     virtual size_t block_bytes() const = 0;
     virtual int32_t n_blocks() const = 0;
-    // Tells the device that the content of a block is not needed any more.
-    virtual void discard(int32_t block) = 0;
     // Copies the first n_tokens of a block; what is after them in `to` is undefined.
     virtual void copy(int32_t from, int32_t to, int32_t n_tokens) = 0;
 };

@@ -29,11 +29,6 @@ float* ReferenceKv::token(int32_t block, int32_t layer, int32_t slot) {
            static_cast<size_t>(slot) * l->token_floats;
 }
 
-void ReferenceKv::discard(int32_t block) {
-    std::fill_n(data_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(block) * block_floats_),
-                block_floats_, 0.0f);
-}
-
 void ReferenceKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
     for (const Layer& l : layers_) {
         std::memcpy(token(to, l.layer, 0), token(from, l.layer, 0),

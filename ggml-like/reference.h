@@ -17,7 +17,6 @@ class ReferenceKv : public KvMemory {
     ReferenceKv(const KvGroupSpec& group, int32_t n_blocks);
     size_t block_bytes() const override { return block_floats_ * sizeof(float); }
     int32_t n_blocks() const override { return n_blocks_; }
-    void discard(int32_t block) override;
     void copy(int32_t from, int32_t to, int32_t n_tokens) override;
     // k [n_kv_heads * head_dim] and, behind it, v of one token of a layer that this group has.
     float* token(int32_t block, int32_t layer, int32_t slot);

@@ -65,6 +65,40 @@ void Lowering::find_kv(int32_t layer, int& group, size_t& page_offset) const {
     NIB_ASSERT(!"every attention layer is in one KV group");
 }
 
+namespace {
+
+bool overlap(const Value& a, const Value& b, int rows) {
+    const auto size = [&](const Value& v) {
+        return static_cast<size_t>(v.stride) * static_cast<size_t>(rows);
+    };
+    return a.offset < b.offset + size(b) && b.offset < a.offset + size(a);
+}
+
+// Whether neither reads or writes what the other writes.
+bool independent(const Instruction& a, const Instruction& b, int rows) {
+    for (const Value* v : {&b.x, &b.y, &b.z, &b.out}) {
+        if (overlap(a.out, *v, rows)) return false;
+    }
+    for (const Value* v : {&a.x, &a.y, &a.z}) {
+        if (overlap(b.out, *v, rows)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+void Lowering::push(const Instruction& i) {
+    const int rows = std::max(plan_.max_rows, plan_.max_outputs);
+    bool joins = false;
+    for (size_t n = out->size(); n-- > 0;) {
+        const Instruction& before = (*out)[n];
+        joins = std::strcmp(before.name, i.name) == 0 && independent(before, i, rows);
+        if (!joins || !before.joins) break;
+    }
+    out->push_back(i);
+    out->back().joins = joins;
+}
+
 Result<std::unique_ptr<KvMemory>> CpuKv::create(const KvGroupSpec& group, int32_t n_blocks) {
     auto kv = std::make_unique<CpuKv>();
     for (const AttentionSpec& a : group.layers) {
@@ -73,10 +107,6 @@ Result<std::unique_ptr<KvMemory>> CpuKv::create(const KvGroupSpec& group, int32_
     kv->n_blocks_ = n_blocks;
     NIB_ASSIGN(kv->memory_, HugeBuffer::create(kv->block_bytes() * static_cast<size_t>(n_blocks)));
     return std::unique_ptr<KvMemory>(std::move(kv));
-}
-
-void CpuKv::discard(int32_t block) {
-    memory_.release(static_cast<size_t>(block) * block_bytes(), block_bytes());
 }
 
 void CpuKv::copy(int32_t from, int32_t to, int32_t) {
@@ -93,16 +123,42 @@ void run_rope_table(const Instruction& i, const Pass& p, int first, int end, int
     }
 }
 
-// An instruction together with its pass: the context of a pool op.
+// Instructions that run together and their pass: the context of a pool op. Its units are those of
+// all its instructions, one after another.
 struct Bound {
-    const Instruction* instruction;
-    const Pass* pass;
+    const Instruction* instructions = nullptr;
+    const int* starts = nullptr;  // [count]: the unit at which each begins
+    int count = 0;
+    const Pass* pass = nullptr;
+
+    // The instruction that a unit belongs to.
+    int find(int unit) const {
+        int i = count - 1;
+        while (starts[i] > unit)
+            i--;
+        return i;
+    }
 };
 
 void run_bound(void* context, int first, int end, int thread) {
     const Bound& b = *static_cast<const Bound*>(context);
-    b.instruction->run(*b.instruction, *b.pass, first, end, thread);
+    for (int i = b.find(first); i < b.count && b.starts[i] < end; i++) {
+        const Instruction& each = b.instructions[i];
+        const int stop = i + 1 < b.count ? std::min(b.starts[i + 1], end) : end;
+        if (first < stop) each.run(each, *b.pass, first - b.starts[i], stop - b.starts[i], thread);
+        first = std::max(first, stop);
+    }
 }
+
+void ahead_bound(void* context, int first, int part) {
+    const Bound& b = *static_cast<const Bound*>(context);
+    const int i = b.find(first);
+    const Instruction& each = b.instructions[i];
+    if (each.ahead) each.ahead(each, first - b.starts[i], part);
+}
+
+// Values that one thread computes in less time than the others need to hear of them.
+constexpr int64_t kAloneValues = 4096;
 
 class CpuExecutor : public Executor {
   public:
@@ -154,6 +210,7 @@ class CpuExecutor : public Executor {
             i.rope = &l.rope(r);
             i.rope_offset = l.rope_offset(r);
             i.units = unit_per_row;
+            i.row_work = 16 * i.rope->n_dims;  // sines and cosines in double
             i.run = run_rope_table;
             l.push(i);
         }
@@ -195,6 +252,7 @@ class CpuExecutor : public Executor {
             s.bytes = at, at += scratch;
         pass_.scratch = scratch_.data();
         bound_.resize(std::max(trunk_.size(), tail_.size()));
+        starts_.resize(bound_.size());
         ops_.resize(bound_.size());
         return {};
     }
@@ -210,13 +268,32 @@ class CpuExecutor : public Executor {
     }
 
     void run_list(const std::vector<Instruction>& list) {
+        size_t n_ops = 0;
         for (size_t n = 0; n < list.size(); n++) {
             const Instruction& i = list[n];
-            bound_[n] = {&i, &pass_};
-            ops_[n] = {.run = run_bound, .context = &bound_[n], .units = i.units(i, pass_)};
-            if (i.most) ops_[n].most = i.most(i, pass_);
+            const int units = i.units(i, pass_);
+            const int most = i.most ? i.most(i, pass_) : PoolOp().most;
+            const bool alone = i.row_work > 0 && int64_t{i.row_work} * pass_.n <= kAloneValues;
+            if (i.joins) {
+                PoolOp& op = ops_[n_ops - 1];
+                starts_[n] = op.units;
+                op.units += units;
+                op.most = std::min(op.most, most);
+                op.alone = op.alone && alone;
+                bound_[n_ops - 1].count++;
+                continue;
+            }
+            starts_[n] = 0;
+            bound_[n_ops] = {&i, &starts_[n], 1, &pass_};
+            ops_[n_ops] = {.run = run_bound,
+                           .context = &bound_[n_ops],
+                           .units = units,
+                           .most = most,
+                           .ahead = i.ahead ? ahead_bound : nullptr,
+                           .alone = alone};
+            n_ops++;
         }
-        pool_.run({ops_.data(), list.size()});
+        pool_.run({ops_.data(), n_ops});
     }
 
     std::shared_ptr<const Plan> plan_;
@@ -226,6 +303,7 @@ class CpuExecutor : public Executor {
     std::vector<ThreadScratch> scratch_;
     Pass pass_;
     std::vector<Bound> bound_;
+    std::vector<int> starts_;
     std::vector<PoolOp> ops_;
 };
 

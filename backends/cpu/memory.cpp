@@ -65,13 +65,4 @@ HugeBuffer& HugeBuffer::operator=(HugeBuffer&& other) noexcept {
     return *this;
 }
 
-void HugeBuffer::release(size_t first, size_t count) {
-    if (first >= bytes_) return;
-    const size_t end = first + std::min(count, bytes_ - first);
-    // The tail of the last page belongs to nobody else.
-    const size_t stop = end == bytes_ ? mapped_ : end / page_bytes() * page_bytes();
-    const size_t start = round_up_to(first, page_bytes());
-    if (start < stop) madvise(data_ + start, stop - start, MADV_DONTNEED);
-}
-
 }  // namespace nib::cpu

@@ -28,10 +28,6 @@ class HugeBuffer {
     size_t bytes() const { return bytes_; }  // as asked for
     bool empty() const { return bytes_ == 0; }
 
-    // Gives the whole pages inside [first, first + count) back to the system; they read as zero
-    // again.
-    void release(size_t first, size_t count);
-
   private:
     HugeBuffer(uint8_t* data, size_t bytes, size_t mapped)
         : data_(data), bytes_(bytes), mapped_(mapped) {}

@@ -32,7 +32,6 @@ class CpuKv : public KvMemory {
     static Result<std::unique_ptr<KvMemory>> create(const KvGroupSpec& group, int32_t n_blocks);
     size_t block_bytes() const override { return block_halves_ * sizeof(uint16_t); }
     int32_t n_blocks() const override { return n_blocks_; }
-    void discard(int32_t block) override;
     void copy(int32_t from, int32_t to, int32_t n_tokens) override;
     uint16_t* block(int32_t id) {
         return reinterpret_cast<uint16_t*>(memory_.data()) +
@@ -76,6 +75,12 @@ struct Instruction {
     int (*units)(const Instruction& i, const Pass& p) = nullptr;
     void (*run)(const Instruction& i, const Pass& p, int first, int end, int thread) = nullptr;
     int (*most)(const Instruction& i, const Pass& p) = nullptr;  // units of one claim; null: any
+    // Prefetches part 0 .. kAheadParts of what unit `first` reads; null: nothing.
+    void (*ahead)(const Instruction& i, int first, int part) = nullptr;
+    // Values that a row computes, where a row is about a nanosecond for each four; 0: more than
+    // that. A few thousand of them are done faster by one thread than shared out.
+    int row_work = 0;
+    bool joins = false;  // its units may run together with those of the instruction before it
     const char* name = "";
     Value x, y, z, out;  // inputs and result
     bool has_y = false;
@@ -96,7 +101,9 @@ class Lowering {
 
     // An instruction with params, inputs, result and weight 0 of the node filled in.
     Instruction make(int32_t node, const char* name) const;
-    void push(const Instruction& i) { out->push_back(i); }
+    // Appends an instruction. It joins the one before it if both are of the same kind and
+    // independent.
+    void push(const Instruction& i);
     const Node& node(int32_t i) const { return plan_.graph.nodes()[static_cast<size_t>(i)]; }
     const float* vector(const Weight* w) const {
         return weights_.vectors[static_cast<size_t>(w->id)];
@@ -120,6 +127,7 @@ class Lowering {
     bool needs_rest = false;
     int32_t quantized = -1;  // the node whose value the int8 buffer holds
     int quantized_k = 0;
+    size_t quantized_at = 0;  // the instruction that does it
 
   private:
     const Plan& plan_;

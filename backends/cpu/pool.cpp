@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The pool at work. Whoever finishes the last grain of an op opens the next generation: new range
-// words, then the epoch, then a wake-up if anybody sleeps. An op is read only between a successful
-// claim and the report of its grains; during that time it cannot end, so ops_ and base_ need no
-// lock.
+// The pool at work. Whoever finishes the last grain of an op runs the small ops that follow and
+// opens the next generation: new range words, then the epoch, then a wake-up if anybody sleeps. An
+// op is read only between a successful claim and the report of its grains; during that time it
+// cannot end, so ops_ and base_ need no lock.
 #include "backends/cpu/pool.h"
 
 #include "backends/cpu/cpu_info.h"
@@ -124,7 +124,7 @@ void Pool::run(std::span<const PoolOp> ops) {
     ops_ = ops;
     base_ = epoch_.load(std::memory_order_relaxed) + 1;
     const uint32_t last = base_ + uint32_t(ops.size());
-    open(0);
+    open(0, 0);
     work(0, true, last);
     // A worker that saw an earlier epoch may still be prefetching; contexts may die when we return.
     for (const Reader& reader : readers_) {
@@ -135,10 +135,20 @@ void Pool::run(std::span<const PoolOp> ops) {
     running_.store(false, std::memory_order_release);
 }
 
-// Opens op `index` of the run, or the first one after it that has units, or the end of the run.
-void Pool::open(uint32_t index) {
-    while (index < ops_.size() && ops_[index].units <= 0)
+// The first op from `index` on whose units are shared out.
+uint32_t Pool::next_shared(uint32_t index) const {
+    while (index < ops_.size() && (ops_[index].units <= 0 || ops_[index].alone))
         index++;
+    return index;
+}
+
+// Opens op `index` of the run, or the first one after it that has units to share, or the end of the
+// run; those before it are run here.
+void Pool::open(uint32_t index, int thread) {
+    for (const uint32_t shared = next_shared(index); index < shared; index++) {
+        const PoolOp& op = ops_[index];
+        if (op.units > 0) op.run(op.context, 0, op.units, thread);
+    }
     const bool end = index == ops_.size();
     const uint32_t generation = base_ + index;
     const uint32_t grains = end ? 0 : grain_count(ops_[index]);
@@ -188,15 +198,14 @@ Pool::Next Pool::execute(uint32_t generation, Grains grains, int thread) {
     const uint32_t index = generation - base_;
     const PoolOp& op = ops_[index];
     Next next;
-    if (index + 1 < ops_.size()) {
-        const PoolOp& after = ops_[index + 1];
-        next = {after.ahead, after.context, 0};
-        if (after.units > 0) next.first = unit_of(after, home(grain_count(after), thread, n_));
+    if (const uint32_t shared = next_shared(index + 1); shared < ops_.size()) {
+        const PoolOp& after = ops_[shared];
+        next = {after.ahead, after.context, unit_of(after, home(grain_count(after), thread, n_))};
     }
     const uint32_t all = grain_count(op);
     const uint32_t count = grains.end - grains.first;
     op.run(op.context, unit_of(op, grains.first), unit_of(op, grains.end), thread);
-    if (done_.fetch_add(count, std::memory_order_acq_rel) + count == all) open(index + 1);
+    if (done_.fetch_add(count, std::memory_order_acq_rel) + count == all) open(index + 1, thread);
     return next;
 }
 

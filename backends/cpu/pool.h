@@ -32,6 +32,9 @@ struct PoolOp {
     // Optional: prefetches part 0 .. kAheadParts of the range that starts at unit `first`. It only
     // reads what no op writes, since it runs while earlier ops do.
     void (*ahead)(void* context, int first, int part) = nullptr;
+    // So little work that it costs less than telling the others: whoever opens the op runs all its
+    // units at once.
+    bool alone = false;
 };
 inline constexpr int kAheadParts = 32;
 
@@ -79,7 +82,8 @@ class Pool {
     explicit Pool(int threads);
     void start_workers(int threads);
     void bind_caller();
-    void open(uint32_t index);
+    void open(uint32_t index, int thread);
+    uint32_t next_shared(uint32_t index) const;
     Grains claim(uint32_t generation, int owner, bool front);
     Grains claim_any(uint32_t generation, int thread);
     Next execute(uint32_t generation, Grains grains, int thread);

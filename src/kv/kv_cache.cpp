@@ -80,7 +80,7 @@ int32_t KvCache::open_sequence() {
 void KvCache::close_sequence(int32_t sequence) {
     Sequence& s = sequences_[static_cast<size_t>(sequence)];
     for (size_t g = 0; g < groups_.size(); g++) {
-        release(s, g, s.first[g], static_cast<int64_t>(s.tables[g].size()), true);
+        release(s, g, s.first[g], static_cast<int64_t>(s.tables[g].size()));
         s.tables[g].clear();
         s.first[g] = 0;
     }
@@ -88,11 +88,11 @@ void KvCache::close_sequence(int32_t sequence) {
     s.open = false;
 }
 
-void KvCache::release(Sequence& s, size_t group, int64_t from, int64_t to, bool discard) {
+void KvCache::release(Sequence& s, size_t group, int64_t from, int64_t to) {
     for (int64_t b = from; b < to; b++) {
         int32_t& block = s.tables[group][static_cast<size_t>(b)];
         if (block < 0) continue;
-        if (pools_[group].give(block) && discard) memories_[group]->discard(block);
+        pools_[group].give(block);
         block = -1;
     }
 }
@@ -126,7 +126,7 @@ void KvCache::commit(int32_t sequence, int32_t n) {
     for (size_t g = 0; g < groups_.size(); g++) {
         const int64_t keep = first_seen(groups_[g].window, s.length) / kBlockTokens;
         if (keep <= s.first[g]) continue;
-        release(s, g, s.first[g], keep, false);
+        release(s, g, s.first[g], keep);
         s.first[g] = keep;
     }
 }
@@ -141,7 +141,7 @@ int64_t KvCache::keep_prefix(int32_t sequence, int64_t n) {
         const int64_t end = blocks_for(n);
         const auto size = static_cast<int64_t>(s.tables[g].size());
         if (n == 0) s.first[g] = 0;
-        release(s, g, std::min(end, size), size, false);
+        release(s, g, std::min(end, size), size);
         if (end < size) s.tables[g].resize(static_cast<size_t>(end));
     }
     s.length = n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The KV cache: sequences as tables of blocks, one table for each group of layers that see the same
 // positions. Full groups grow with the sequence; window groups keep only the blocks that the next
-// token can still see. Memory of a block is real from its first token on and goes back when a
-// sequence ends. Threads: one at a time.
+// token can still see. Memory of a block is real from its first token on; a block that was given
+// back keeps it for the next sequence. Threads: one at a time.
 #pragma once
 #include "ggml-like/backend.h"
 #include "src/kv/block_pool.h"
@@ -64,7 +64,7 @@ class KvCache {
             tables;                  // [group][position / kBlockTokens], -1: given back
         std::vector<int64_t> first;  // [group]: the first block that is still there
     };
-    void release(Sequence& s, size_t group, int64_t from, int64_t to, bool discard);
+    void release(Sequence& s, size_t group, int64_t from, int64_t to);
 
     std::vector<KvGroupSpec> groups_;
     std::vector<std::unique_ptr<KvMemory>> memories_;

@@ -230,7 +230,6 @@ TEST(HugeBuffer, NothingIsABufferToo) {
     auto made = HugeBuffer::create(0);
     ASSERT_TRUE(made.ok());
     EXPECT_TRUE(made->empty());
-    made->release(0, 100);
 }
 
 TEST(HugeBuffer, RefusalNamesTheBytes) {
@@ -240,23 +239,6 @@ TEST(HugeBuffer, RefusalNamesTheBytes) {
         EXPECT_EQ(made.error().status, Status::OutOfMemory);
         EXPECT_NE(made.error().message.find(std::to_string(bytes)), std::string::npos);
     }
-}
-
-TEST(HugeBuffer, ReleaseGivesBackWholePagesOnly) {
-    const size_t bytes = 2 * kHugePageBytes + 100;
-    auto made = HugeBuffer::create(bytes);
-    ASSERT_TRUE(made.ok());
-    HugeBuffer buffer = std::move(made).value();
-    std::fill(buffer.data(), buffer.data() + bytes, uint8_t(9));
-    buffer.release(100, 3 * 4096);
-    EXPECT_EQ(buffer.data()[4095], 9);
-    EXPECT_TRUE(all_zero(buffer.data() + 4096, 2 * 4096));
-    EXPECT_EQ(buffer.data()[3 * 4096 + 100], 9);
-    buffer.release(2 * kHugePageBytes, SIZE_MAX);
-    EXPECT_TRUE(all_zero(buffer.data() + 2 * kHugePageBytes, 100));
-    EXPECT_EQ(buffer.data()[2 * kHugePageBytes - 1], 9);
-    buffer.release(bytes, 10);
-    buffer.release(SIZE_MAX, SIZE_MAX);
 }
 
 }  // namespace

@@ -60,9 +60,13 @@ TEST_P(PoolThreads, RunsEveryUnitOnceAndOpsInOrder) {
         if (i > 0) counted[i].before = &counted[i - 1];
         ops.push_back(op_of(counted[i], i % 2 == 0 ? 65535 : 5));
     }
-    const int runs = 1500;
-    for (int r = 0; r < runs; r++)
+    const int runs = 2048;
+    for (int r = 0; r < runs; r++) {
+        // Any of them may be run by the thread that opens it: first, last, all, several in a row.
+        for (size_t i = 0; i < ops.size(); i++)
+            ops[i].alone = r % 2 == 1 && (r / 2) >> i & 1;
         pool->run(ops);
+    }
     for (const Counted& c : counted) {
         EXPECT_EQ(c.bad, 0);
         for (const int count : c.counts)

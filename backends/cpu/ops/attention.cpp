@@ -86,10 +86,12 @@ void lower(Lowering& l, int32_t index) {
     l.find_kv(a.layer, i.group, i.page_offset);
     l.need_scratch(attention_scratch(a.n_heads / a.n_kv_heads, a.head_dim));
     i.units = unit_per_row;
+    i.row_work = 4 * (i.y.width() + i.z.width());
     i.run = store;
     l.push(i);
     i.name = "attention";
     i.units = tile_heads;
+    i.row_work = 0;
     i.most = one;
     i.run = attend;
     l.push(i);

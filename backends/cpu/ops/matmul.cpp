@@ -2,7 +2,8 @@
 // matmul: quantized weights take int8 activations, so the input is quantized first (once for all
 // matmuls that follow each other on the same input: q, k, v; gate, up). A unit is one panel of 16
 // rows. High precision: what int8 leaves of the input is quantized too, its product comes first and
-// is added.
+// is added. While others finish the op before, a thread that waits fetches the first panels of its
+// range.
 #include "backends/cpu/op.h"
 
 #include <algorithm>
@@ -20,11 +21,21 @@ void quantize(const Instruction& i, const Pass& p, int first, int end, int) {
                         std::min(end * kTile, p.n), a);
 }
 
-void quantize_rest(const Instruction& i, const Pass& p, int first, int end, int) {
+void quantize_both(const Instruction& i, const Pass& p, int first, int end, int thread) {
+    quantize(i, p, first, end, thread);
     const A8 high = A8::make(p.a8, p.n, i.matrix->k_padded);
     A8 rest = A8::make(p.a8_rest, p.n, i.matrix->k_padded);
     p.kernels->quantize_rest(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k,
                              first * kTile, std::min(end * kTile, p.n), high, rest);
+}
+
+// The start of a panel: what a thread reads first when the op begins.
+void panels_ahead(const Instruction& i, int first, int part) {
+    constexpr size_t kPartBytes = 512;
+    const uint8_t* at = i.matrix->data + static_cast<size_t>(first) * i.matrix->panel_bytes +
+                        static_cast<size_t>(part) * kPartBytes;
+    for (size_t line = 0; line < kPartBytes; line += 64)
+        __builtin_prefetch(at + line, 0, 2);
 }
 
 int panels(const Instruction& i, const Pass&) {
@@ -72,6 +83,7 @@ void lower(Lowering& l, int32_t index) {
     i.vector = node.weights.size() > 1 ? l.vector(node.weights[1]) : nullptr;
     i.most = panels_of_a_claim;
     i.units = panels;
+    i.ahead = panels_ahead;
     i.run = multiply_float;
     if (i.matrix->int8_activations()) {
         const int32_t input = node.inputs[0].node;
@@ -80,20 +92,18 @@ void lower(Lowering& l, int32_t index) {
             q.name = "quantize";
             q.units = tiles;
             q.most = nullptr;
+            q.ahead = nullptr;
+            q.row_work = 2 * i.matrix->k_padded;
             q.run = quantize;
             l.push(q);
             l.quantized = input;
             l.quantized_k = i.matrix->k_padded;
+            l.quantized_at = l.out->size() - 1;
             l.need_a8(A8::bytes(l.max_rows(node.shape), i.matrix->k_padded));
         }
         i.run = multiply_int8;
         if (node.params.precise) {
-            Instruction q = i;
-            q.name = "quantize_rest";
-            q.units = tiles;
-            q.most = nullptr;
-            q.run = quantize_rest;
-            l.push(q);
+            (*l.out)[l.quantized_at].run = quantize_both;
             l.needs_rest = true;
             i.run = multiply_precise;
         }
