@@ -87,17 +87,29 @@ struct RopeRow {       // one token
     bool neox;         // pairs (i, i + n_dims / 2); else (2 i, 2 i + 1)
 };
 
-// One KV head of one token against its cached positions begin .. end-1.
-struct AttentionRow {
-    const float* q;  // [group][head_dim], group q heads that share this KV head
+inline constexpr int kAttentionRows = 4;  // most rows of one call of attention
+
+// One KV head of up to kAttentionRows rows of a sequence that follow each other: row r is at
+// position + r and sees the cached positions begin(r) .. end(r) - 1.
+struct AttentionRows {
+    const float* q;  // row r, head h: q + r * ldq + h * head_dim; group heads share this KV head
+    size_t ldq;
+    int rows;
     int group;
-    int head_dim;  // multiple of 16
-    const uint16_t* const*
-        pages;           // [position / 64]: this KV head's page; those before begin are not read
-    int64_t begin, end;  // positions seen: begin = max(0, p - window + 1), end = p + 1
-    float scale;         // q . k times this
-    float softcap;       // > 0: c * tanh(s / c)
-    float* out;          // [group][head_dim]
+    int head_dim;                  // multiple of 16
+    const uint16_t* const* pages;  // [position / 64]: pages before begin(0) are not read
+    int64_t position;
+    int window;     // 0: everything
+    float scale;    // q . k times this
+    float softcap;  // > 0: c * tanh(s / c)
+    float* out;     // as q, with ldout
+    size_t ldout;
+
+    int64_t begin(int row) const {
+        const int64_t first = position + row - window + 1;
+        return window > 0 && first > 0 ? first : 0;
+    }
+    int64_t end(int row) const { return position + row + 1; }
 };
 // A page of one KV head, half floats: K tile [64 / 16][head_dim][16 tokens], then V tile
 // [64][head_dim].
@@ -154,7 +166,7 @@ struct Kernels {
     // Writes one token's k and v of one KV head to its place (slot 0..63) in a page, as halves.
     void (*kv_store)(const float* k, const float* v, int head_dim, int slot, uint16_t* page);
     // scratch: attention_scratch(group, head_dim) bytes, 64-byte aligned, one per thread.
-    void (*attention)(const AttentionRow& row, void* scratch);
+    void (*attention)(const AttentionRows& rows, void* scratch);
     // max |x|, NaN if any value is NaN.
     float (*max_abs)(const float* x, size_t n);
 };

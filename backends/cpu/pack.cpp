@@ -176,8 +176,11 @@ size_t matmul_float_scratch(const Matrix& m) {
 }
 
 size_t attention_scratch(int group, int head_dim) {
-    // Weights of a page, two outputs and five numbers per head.
-    return align64(size_t(group) * (kPageTokens + 2 * size_t(head_dim) + 5) * sizeof(float));
+    // q, two outputs and four numbers for each head of each row; weights of a page for four heads of
+    // each row.
+    const size_t heads = size_t(kAttentionRows) * size_t(group);
+    const size_t weights = size_t(kAttentionRows) * 4 * kPageTokens;
+    return align64((heads * (3 * size_t(head_dim) + 4) + weights) * sizeof(float));
 }
 
 A8 A8::make(void* memory, int n, int k) {

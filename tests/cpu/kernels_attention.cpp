@@ -60,9 +60,19 @@ std::vector<float> attend(const Kernels& level,
     std::vector<const uint16_t*> pages = cache.pages;
     for (int64_t p = 0; p < seen.begin / kPageTokens; p++)
         pages[size_t(p)] = nullptr;
-    const float scale = 1.0f / std::sqrt(static_cast<float>(cache.head_dim));
-    level.attention({q.data(), seen.group, cache.head_dim, pages.data(), seen.begin, seen.end,
-                     scale, seen.softcap, out.data()},
+    const auto head_dim = size_t(cache.head_dim);
+    level.attention({.q = q.data(),
+                     .ldq = size_t(seen.group) * head_dim,
+                     .rows = 1,
+                     .group = seen.group,
+                     .head_dim = cache.head_dim,
+                     .pages = pages.data(),
+                     .position = seen.end - 1,
+                     .window = static_cast<int>(seen.end - seen.begin),
+                     .scale = 1.0f / std::sqrt(static_cast<float>(cache.head_dim)),
+                     .softcap = seen.softcap,
+                     .out = out.data(),
+                     .ldout = size_t(seen.group) * head_dim},
                     scratch.get());
     return out;
 }
@@ -125,6 +135,53 @@ TEST(Attention, UnseenSlotsMayHoldAnything) {
             }
             ASSERT_EQ(first_difference(attend(*level, cache, q, seen), want), "")
                 << level->name << " " << seen.begin << ".." << seen.end;
+        }
+    }
+}
+
+// Rows that follow each other share reads, not sums. Whatever they do not see may hold anything.
+TEST(Attention, RowsDoNotKnowTheirNeighbours) {
+    Random random(17);
+    for (const Kernels* level : all_levels()) {
+        for (const int dim : {16, 80}) {
+            for (const int group : {1, 3, 6}) {
+                for (const int64_t position : {0, 61, 124, 509, 600}) {
+                    for (const int window : {0, 1, 3, 70, 512}) {
+                        const int rows = position % 2 ? kAttentionRows : 3 + window % 2;
+                        Cache cache(*level, dim, 700, random);
+                        AttentionRows all{.ldq = size_t(group * dim) + 5,
+                                          .rows = rows,
+                                          .group = group,
+                                          .head_dim = dim,
+                                          .pages = cache.pages.data(),
+                                          .position = position,
+                                          .window = window,
+                                          .scale = 0.2f,
+                                          .softcap = 0,
+                                          .ldout = size_t(group * dim) + 3};
+                        for (int t = 0; t < 700; t++) {
+                            if (t < all.begin(0) || t >= all.end(rows - 1)) cache.poison(t);
+                        }
+                        const auto q = random_floats(all.ldq * size_t(rows), 3.0f, random);
+                        std::vector<float> together(all.ldout * size_t(rows)), one = together;
+                        const Lines scratch(attention_scratch(group, dim));
+                        all.q = q.data();
+                        all.out = together.data();
+                        level->attention(all, scratch.get());
+                        for (int r = 0; r < rows; r++) {
+                            AttentionRows alone = all;
+                            alone.q += size_t(r) * all.ldq;
+                            alone.out = one.data() + size_t(r) * all.ldout;
+                            alone.rows = 1;
+                            alone.position += r;
+                            level->attention(alone, scratch.get());
+                        }
+                        ASSERT_EQ(first_difference(together, one), "")
+                            << level->name << " dim " << dim << " group " << group << " position "
+                            << position << " window " << window << " rows " << rows;
+                    }
+                }
+            }
         }
     }
 }

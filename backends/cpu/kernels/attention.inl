@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Attention of one token's q heads over the pages of their KV head, and writing K and V into pages.
+// Attention of the q heads of a few rows over the pages of their KV head, and writing K and V into
+// pages.
 //
 // Positions go in chunks of 512 and pages of 64, both aligned to absolute positions. Within a
 // chunk, page after page: scores (lanes = tokens, one chain over head_dim), online softmax, then P
 // times V (lanes = head_dim, one chain over the tokens in order). Finished chunks are merged in
-// order. The numbers depend only on the position and on what it sees: not on other tokens, on
-// threads or on how the cache was filled. Slots outside begin .. end may hold anything, NaN
-// included: their scores are replaced, their V is not read.
+// order. Rows that follow each other share the reads of a page, each with chains of its own: the
+// numbers depend only on the position and on what it sees, not on other rows, on threads or on how
+// the cache was filled. Slots that a row does not see may hold anything, NaN included: their scores
+// are replaced, their V is not read for that row.
 #pragma once
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/kernels/math.inl"
@@ -15,120 +17,126 @@ namespace nib::cpu {
 namespace {
 
 constexpr float kMinusInfinity = -__builtin_inff();
+constexpr int kHeads = 4;  // heads of a group that share the reads of a page
 
-// In scratch; arrays over the q heads of the group.
+// In scratch. Heads are taken in blocks of kHeads; the last one may be smaller.
 struct AttentionState {
-    float* p;      // [64] scores, then weights of the page
-    float* o;      // [head_dim] of the chunk
-    float* total;  // [head_dim] of all chunks so far
-    float* m;      // largest score of the chunk
+    float* q;      // [block][head_dim][rows][heads of the block]: in the order of use
+    float* o;      // [rows][group][head_dim] of the chunk
+    float* total;  // [rows][group][head_dim] of all chunks so far
+    float* m;      // [rows][group] largest score of the chunk
     float* l;      // sum of weights of the chunk
     float* total_m;
     float* total_l;
-    float* factor;  // what the page's new maximum does to o and l
+    float* p;  // [rows][heads of the block][64] scores, then weights of the page
 };
-NIB_INLINE AttentionState attention_state(const AttentionRow& r, void* scratch) {
-    const size_t group = size_t(r.group), dim = size_t(r.head_dim);
-    float* f = static_cast<float*>(scratch);
+NIB_INLINE AttentionState attention_state(const AttentionRows& r, void* scratch) {
+    const size_t heads = size_t(r.rows) * size_t(r.group), dim = size_t(r.head_dim);
     AttentionState s;
-    s.p = f;
-    s.o = s.p + group * kPageTokens;
-    s.total = s.o + group * dim;
-    s.m = s.total + group * dim;
-    s.l = s.m + group;
-    s.total_m = s.l + group;
-    s.total_l = s.total_m + group;
-    s.factor = s.total_l + group;
+    s.q = static_cast<float*>(scratch);
+    s.o = s.q + heads * dim;
+    s.total = s.o + heads * dim;
+    s.m = s.total + heads * dim;
+    s.l = s.m + heads;
+    s.total_m = s.l + heads;
+    s.total_l = s.total_m + heads;
+    s.p = s.total_l + heads;
     return s;
 }
 
-// q . k of G heads from `head` on and T tiles of 16 tokens from `tile` on.
-template <int G, int T>
-NIB_INLINE void score_tiles(
-    const AttentionRow& r, const uint16_t* k_tiles, int head, int tile, float* p) {
-    VecF acc[T][G];
+// How many vectors of K or V advance together beside J chains: what the registers hold.
+template <int J>
+constexpr int kWidthFor = kAttentionSums / J >= 4   ? 4
+                          : kAttentionSums / J >= 2 ? 2
+                                                    : 1;
+
+// q . k of J heads for T tiles of 16 tokens. q [head_dim], J values every `ldq`.
+template <int J, int T>
+NIB_INLINE void score_tiles(const float* q, size_t ldq, int dim, const uint16_t* k, float* p) {
+    VecF acc[T][J];
     NIB_UNROLL for (int t = 0; t < T; t++) {
-        NIB_UNROLL for (int g = 0; g < G; g++) acc[t][g] = zero();
+        NIB_UNROLL for (int j = 0; j < J; j++) acc[t][j] = zero();
     }
-    const float* q = r.q + size_t(head) * size_t(r.head_dim);
-    const size_t tile_halves = size_t(r.head_dim) * 16;
-    const uint16_t* k = k_tiles + size_t(tile) * tile_halves;
-    for (int i = 0; i < r.head_dim; i++) {
-        NIB_UNROLL for (int t = 0; t < T; t++) {
-            const VecF lanes = load_half(k + size_t(t) * tile_halves + size_t(i) * 16);
-            NIB_UNROLL for (int g = 0; g < G; g++) {
-                acc[t][g] =
-                    fma(lanes, set1(q[size_t(g) * size_t(r.head_dim) + size_t(i)]), acc[t][g]);
-            }
+    const size_t tile_halves = size_t(dim) * 16;
+    for (int i = 0; i < dim; i++, q += ldq, k += 16) {
+        VecF lanes[T];
+        NIB_UNROLL for (int t = 0; t < T; t++) lanes[t] = load_half(k + size_t(t) * tile_halves);
+        NIB_UNROLL for (int j = 0; j < J; j++) {
+            const VecF each = set1(q[j]);
+            NIB_UNROLL for (int t = 0; t < T; t++) acc[t][j] = fma(lanes[t], each, acc[t][j]);
         }
     }
     NIB_UNROLL for (int t = 0; t < T; t++) {
-        NIB_UNROLL for (int g = 0; g < G; g++) {
-            store(p + size_t(head + g) * kPageTokens + size_t(tile + t) * 16, acc[t][g]);
-        }
+        NIB_UNROLL for (int j = 0; j < J; j++) store(p + j * kPageTokens + t * 16, acc[t][j]);
     }
 }
-template <int G>
-void score_page(const AttentionRow& r, const uint16_t* page, int head, int lo, int hi, float* p) {
+template <int J>
+NIB_INLINE void score_page(
+    const float* q, size_t ldq, int dim, const uint16_t* page, int lo, int hi, float* p) {
+    constexpr int T = kWidthFor<J>;
+    const size_t tile_halves = size_t(dim) * 16;
     int tile = lo / 16;
     const int end = (hi + 15) / 16;
-    for (; tile + kAttentionWidth <= end; tile += kAttentionWidth) {
-        score_tiles<G, kAttentionWidth>(r, page, head, tile, p);
+    for (; tile + T <= end; tile += T) {
+        score_tiles<J, T>(q, ldq, dim, page + size_t(tile) * tile_halves, p + tile * 16);
     }
-    for (; tile < end; tile++)
-        score_tiles<G, 1>(r, page, head, tile, p);
+    for (; tile < end; tile++) {
+        score_tiles<J, 1>(q, ldq, dim, page + size_t(tile) * tile_halves, p + tile * 16);
+    }
 }
 
-// o = o * factor + sum of p[token] * V[token] for G heads and D blocks of 16 values from `block`
-// on.
-template <int G, int D>
-NIB_INLINE void value_blocks(const AttentionRow& r,
-                             const AttentionState& s,
+// o = o * factor + sum of p[token] * V[token] over lo .. hi, for G heads of R rows and D blocks of
+// 16 values. o, v: at the first of the blocks; ldo: floats from row to row of o.
+template <int R, int G, int D>
+NIB_INLINE void value_blocks(const float* p,
+                             const float* factor,
                              const uint16_t* v,
-                             int head,
-                             int block,
+                             size_t dim,
                              int lo,
-                             int hi) {
-    const size_t dim = size_t(r.head_dim);
-    VecF acc[D][G];
-    float* o = s.o + size_t(head) * dim + size_t(block) * 16;
+                             int hi,
+                             float* o,
+                             size_t ldo) {
+    constexpr int J = R * G;
+    VecF acc[D][J];
     NIB_UNROLL for (int d = 0; d < D; d++) {
-        NIB_UNROLL for (int g = 0; g < G; g++) {
-            acc[d][g] = mul(load(o + size_t(g) * dim + d * 16), set1(s.factor[head + g]));
+        NIB_UNROLL for (int j = 0; j < J; j++) {
+            const float* at = o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16;
+            acc[d][j] = mul(load(at), set1(factor[j]));
         }
     }
-    const float* p = s.p + size_t(head) * kPageTokens;
     for (int t = lo; t < hi; t++) {
-        NIB_UNROLL for (int d = 0; d < D; d++) {
-            const VecF lanes = load_half(v + size_t(t) * dim + size_t(block + d) * 16);
-            NIB_UNROLL for (int g = 0; g < G; g++) {
-                acc[d][g] = fma(set1(p[size_t(g) * kPageTokens + size_t(t)]), lanes, acc[d][g]);
-            }
+        VecF lanes[D];
+        NIB_UNROLL for (int d = 0; d < D; d++) lanes[d] = load_half(v + size_t(t) * dim + d * 16);
+        NIB_UNROLL for (int j = 0; j < J; j++) {
+            const VecF each = set1(p[j * kPageTokens + t]);
+            NIB_UNROLL for (int d = 0; d < D; d++) acc[d][j] = fma(each, lanes[d], acc[d][j]);
         }
     }
     NIB_UNROLL for (int d = 0; d < D; d++) {
-        NIB_UNROLL for (int g = 0; g < G; g++) store(o + size_t(g) * dim + d * 16, acc[d][g]);
+        NIB_UNROLL for (int j = 0; j < J; j++) {
+            store(o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16, acc[d][j]);
+        }
     }
 }
-template <int G>
-void value_page(const AttentionRow& r,
-                const AttentionState& s,
-                const uint16_t* page,
-                int head,
-                int lo,
-                int hi) {
-    const uint16_t* v = page + size_t(kPageTokens) * size_t(r.head_dim);
-    const int end = r.head_dim / 16;
-    int block = 0;
-    for (; block + kAttentionWidth <= end; block += kAttentionWidth) {
-        value_blocks<G, kAttentionWidth>(r, s, v, head, block, lo, hi);
-    }
-    for (; block < end; block++)
-        value_blocks<G, 1>(r, s, v, head, block, lo, hi);
+template <int R, int G>
+NIB_INLINE void value_page(const float* p,
+                           const float* factor,
+                           const uint16_t* v,
+                           size_t dim,
+                           int lo,
+                           int hi,
+                           float* o,
+                           size_t ldo) {
+    constexpr size_t D = kWidthFor<R * G>;
+    size_t i = 0;
+    for (; i + D * 16 <= dim; i += D * 16)
+        value_blocks<R, G, int(D)>(p, factor, v + i, dim, lo, hi, o + i, ldo);
+    for (; i < dim; i += 16)
+        value_blocks<R, G, 1>(p, factor, v + i, dim, lo, hi, o + i, ldo);
 }
 
 // Scaled scores of a tile; -inf for tokens outside lo .. hi.
-NIB_INLINE VecF seen_scores(const AttentionRow& r, const float* p, int tile, int lo, int hi) {
+NIB_INLINE VecF seen_scores(const AttentionRows& r, const float* p, int tile, int lo, int hi) {
     static const float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     if (hi <= tile * 16 || lo >= tile * 16 + 16) return set1(kMinusInfinity);
     VecF x = mul(load(p + tile * 16), set1(r.scale));
@@ -138,116 +146,188 @@ NIB_INLINE VecF seen_scores(const AttentionRow& r, const float* p, int tile, int
     x = select_less(token, set1(static_cast<float>(lo)), set1(kMinusInfinity), x);
     return select_less(token, set1(static_cast<float>(hi)), x, set1(kMinusInfinity));
 }
-// Scores of tokens lo .. hi of G heads become weights; the others of their tiles become zero. The
-// heads are independent chains, so that one fills the waiting of another.
+// Scores of tokens lo .. hi of G heads become weights; the others of their tiles become zero.
+// factor: what the page's new maximum does to o and l. The heads are independent chains, so that
+// one fills the waiting of another.
 template <int G>
 NIB_INLINE void softmax_page(
-    const AttentionRow& r, const AttentionState& s, int head, int lo, int hi) {
+    const AttentionRows& r, float* p, float* m, float* l, float* factor, int lo, int hi) {
     VecF score[G][4];
     float now[G];
     NIB_UNROLL for (int g = 0; g < G; g++) {
-        const float* p = s.p + size_t(head + g) * kPageTokens;
         for (int t = 0; t < 4; t++)
-            score[g][t] = seen_scores(r, p, t, lo, hi);
+            score[g][t] = seen_scores(r, p + g * kPageTokens, t, lo, hi);
         const float most =
             reduce_max(max(max(score[g][0], score[g][1]), max(score[g][2], score[g][3])));
-        const float before = s.m[head + g];
-        now[g] = before > most ? before : most;
+        now[g] = m[g] > most ? m[g] : most;
     }
     NIB_UNROLL for (int g = 0; g < G; g++) {
-        float* p = s.p + size_t(head + g) * kPageTokens;
         NIB_UNROLL for (int t = 0; t < 4; t++) {
             // exp(-inf) is exactly zero, so tokens that are not seen add nothing.
             score[g][t] = exp_of(sub(score[g][t], set1(now[g])));
-            store(p + t * 16, score[g][t]);
+            store(p + g * kPageTokens + t * 16, score[g][t]);
         }
-        const float factor = first_lane(exp_of(set1(s.m[head + g] - now[g])));
+        factor[g] = first_lane(exp_of(set1(m[g] - now[g])));
         const float sum =
             reduce_add(add(add(score[g][0], score[g][1]), add(score[g][2], score[g][3])));
-        s.m[head + g] = now[g];
-        s.factor[head + g] = factor;
-        s.l[head + g] = __builtin_fmaf(s.l[head + g], factor, sum);
+        m[g] = now[g];
+        l[g] = __builtin_fmaf(l[g], factor[g], sum);
     }
 }
 
-template <int G>
-NIB_INLINE void page_heads(const AttentionRow& r,
-                           const AttentionState& s,
-                           const uint16_t* page,
-                           int head,
-                           int lo,
-                           int hi) {
-    score_page<G>(r, page, head, lo, hi, s.p);
-    softmax_page<G>(r, s, head, lo, hi);
-    value_page<G>(r, s, page, head, lo, hi);
+// What each row sees of a page: slots lo .. hi, none if lo >= hi.
+struct PageView {
+    const uint16_t* page;
+    int lo[kAttentionRows], hi[kAttentionRows];
+};
+
+// G heads from `head` on of R rows from `row` on; every row sees something.
+template <int R, int G>
+NIB_INLINE void page_heads(
+    const AttentionRows& r, const AttentionState& s, const PageView& view, int row, int head) {
+    const size_t dim = size_t(r.head_dim), ldo = size_t(r.group) * dim;
+    const int *lo = view.lo + row, *hi = view.hi + row;
+    int first = lo[0], end = hi[0], common_first = lo[0], common_end = hi[0];
+    for (int i = 1; i < R; i++) {
+        first = lo[i] < first ? lo[i] : first;
+        end = hi[i] > end ? hi[i] : end;
+        common_first = lo[i] > common_first ? lo[i] : common_first;
+        common_end = hi[i] < common_end ? hi[i] : common_end;
+    }
+    const float* q = s.q + size_t(head) * size_t(r.rows) * dim + row * G;
+    score_page<R * G>(q, size_t(r.rows) * G, r.head_dim, view.page, first, end, s.p);
+    float factor[R * G];
+    for (int i = 0; i < R; i++) {
+        const size_t at = size_t(row + i) * size_t(r.group) + size_t(head);
+        softmax_page<G>(r, s.p + i * G * kPageTokens, s.m + at, s.l + at, factor + i * G, lo[i],
+                        hi[i]);
+    }
+    const uint16_t* v = view.page + size_t(kPageTokens) * dim;
+    float* o = s.o + (size_t(row) * size_t(r.group) + size_t(head)) * dim;
+    if constexpr (R == 1) {
+        return value_page<1, G>(s.p, factor, v, dim, lo[0], hi[0], o, ldo);
+    }
+    if (common_first > common_end) common_end = common_first;
+    // Tokens that not all rows see go row by row; the chain of each stays in order.
+    for (int i = 0; i < R; i++) {
+        if (lo[i] >= common_first) continue;
+        const int stop = hi[i] < common_first ? hi[i] : common_first;
+        value_page<1, G>(s.p + i * G * kPageTokens, factor + i * G, v, dim, lo[i], stop,
+                         o + size_t(i) * ldo, ldo);
+        for (int g = 0; g < G; g++)
+            factor[i * G + g] = 1.0f;
+    }
+    value_page<R, G>(s.p, factor, v, dim, common_first, common_end, o, ldo);
+    for (int i = 0; i < R; i++) {
+        const int start = lo[i] > common_end ? lo[i] : common_end;
+        if (start >= hi[i]) continue;
+        const float one[kHeads] = {1.0f, 1.0f, 1.0f, 1.0f};
+        value_page<1, G>(s.p + i * G * kPageTokens, one, v, dim, start, hi[i], o + size_t(i) * ldo,
+                         ldo);
+    }
 }
-// Heads of a group share the reads of the page, up to four at a time.
-void attend_page(
-    const AttentionRow& r, const AttentionState& s, const uint16_t* page, int lo, int hi) {
+template <int R>
+void page_rows(const AttentionRows& r, const AttentionState& s, const PageView& view, int row) {
     int head = 0;
-    for (; head + 4 <= r.group; head += 4)
-        page_heads<4>(r, s, page, head, lo, hi);
+    for (; head + kHeads <= r.group; head += kHeads)
+        page_heads<R, kHeads>(r, s, view, row, head);
     switch (r.group - head) {
     case 3:
-        return page_heads<3>(r, s, page, head, lo, hi);
+        return page_heads<R, 3>(r, s, view, row, head);
     case 2:
-        return page_heads<2>(r, s, page, head, lo, hi);
+        return page_heads<R, 2>(r, s, view, row, head);
     case 1:
-        return page_heads<1>(r, s, page, head, lo, hi);
+        return page_heads<R, 1>(r, s, view, row, head);
     default:
         return;
+    }
+}
+void attend_page(const AttentionRows& r, const AttentionState& s, const PageView& view) {
+    int seeing = 0;
+    for (int row = 0; row < r.rows; row++)
+        seeing += view.lo[row] < view.hi[row];
+    if constexpr (kAttentionTogether) {
+        if (seeing == kAttentionRows) return page_rows<kAttentionRows>(r, s, view, 0);
+    }
+    for (int row = 0; row < r.rows; row++) {
+        if (view.lo[row] < view.hi[row]) page_rows<1>(r, s, view, row);
     }
 }
 
 // total = total * a + o * b with the weights that the larger maximum gives; the same formula for
 // every chunk.
-void merge_chunk(const AttentionRow& r, const AttentionState& s) {
+void merge_chunk(const AttentionRows& r, const AttentionState& s, int row) {
     for (int g = 0; g < r.group; g++) {
-        const float before = s.total_m[g], chunk = s.m[g];
+        const size_t at = size_t(row) * size_t(r.group) + size_t(g);
+        const float before = s.total_m[at], chunk = s.m[at];
         const float now = before > chunk ? before : chunk;
         const VecF a = exp_of(set1(before - now)), b = exp_of(set1(chunk - now));
-        float* total = s.total + size_t(g) * size_t(r.head_dim);
-        const float* o = s.o + size_t(g) * size_t(r.head_dim);
+        float* total = s.total + at * size_t(r.head_dim);
+        const float* o = s.o + at * size_t(r.head_dim);
         for (int i = 0; i < r.head_dim; i += 16) {
             store(total + i, fma(load(o + i), b, mul(load(total + i), a)));
         }
-        s.total_l[g] = first_lane(fma(set1(s.l[g]), b, mul(set1(s.total_l[g]), a)));
-        s.total_m[g] = now;
+        s.total_l[at] = first_lane(fma(set1(s.l[at]), b, mul(set1(s.total_l[at]), a)));
+        s.total_m[at] = now;
     }
 }
 
-NIB_INLINE void clear_state(const AttentionRow& r, float* o, float* m, float* l) {
-    const size_t n = size_t(r.group) * size_t(r.head_dim);
+NIB_INLINE void clear_state(const AttentionRows& r, float* o, float* m, float* l) {
+    const size_t heads = size_t(r.rows) * size_t(r.group), n = heads * size_t(r.head_dim);
     for (size_t i = 0; i < n; i += 16)
         store(o + i, zero());
-    for (int g = 0; g < r.group; g++) {
-        m[g] = kMinusInfinity;
-        l[g] = 0.0f;
+    for (size_t i = 0; i < heads; i++) {
+        m[i] = kMinusInfinity;
+        l[i] = 0.0f;
     }
 }
 
-void attention(const AttentionRow& r, void* scratch) {
-    const AttentionState s = attention_state(r, scratch);
-    clear_state(r, s.total, s.total_m, s.total_l);
-    for (int64_t at = r.begin; at < r.end;) {
-        int64_t chunk_end = (at / kChunkTokens + 1) * kChunkTokens;
-        if (chunk_end > r.end) chunk_end = r.end;
-        clear_state(r, s.o, s.m, s.l);
-        while (at < chunk_end) {
-            const int64_t page_start = at / kPageTokens * kPageTokens;
-            int64_t page_end = page_start + kPageTokens;
-            if (page_end > chunk_end) page_end = chunk_end;
-            attend_page(r, s, r.pages[page_start / kPageTokens], static_cast<int>(at - page_start),
-                        static_cast<int>(page_end - page_start));
-            at = page_end;
+// q in the order in which score_tiles reads it.
+void arrange_q(const AttentionRows& r, float* q) {
+    for (int head = 0; head < r.group; head += kHeads) {
+        const int heads = r.group - head < kHeads ? r.group - head : kHeads;
+        for (int i = 0; i < r.head_dim; i++) {
+            for (int row = 0; row < r.rows; row++) {
+                const float* from =
+                    r.q + size_t(row) * r.ldq + size_t(head) * size_t(r.head_dim) + i;
+                for (int g = 0; g < heads; g++)
+                    *q++ = from[size_t(g) * size_t(r.head_dim)];
+            }
         }
-        merge_chunk(r, s);
     }
-    for (int g = 0; g < r.group; g++) {
-        const VecF l = set1(s.total_l[g]);
-        const size_t row = size_t(g) * size_t(r.head_dim);
-        for (int i = 0; i < r.head_dim; i += 16) {
-            store(r.out + row + i, div(load(s.total + row + i), l));
+}
+
+void attention(const AttentionRows& r, void* scratch) {
+    const AttentionState s = attention_state(r, scratch);
+    arrange_q(r, s.q);
+    clear_state(r, s.total, s.total_m, s.total_l);
+    const int64_t first = r.begin(0), end = r.end(r.rows - 1);
+    for (int64_t chunk = first / kChunkTokens * kChunkTokens; chunk < end; chunk += kChunkTokens) {
+        const int64_t chunk_end = chunk + kChunkTokens < end ? chunk + kChunkTokens : end;
+        clear_state(r, s.o, s.m, s.l);
+        const int64_t seen = first > chunk ? first : chunk;
+        for (int64_t at = seen / kPageTokens * kPageTokens; at < chunk_end; at += kPageTokens) {
+            PageView view;
+            view.page = r.pages[at / kPageTokens];
+            for (int row = 0; row < r.rows; row++) {
+                const int64_t lo = r.begin(row) - at, hi = r.end(row) - at;
+                view.lo[row] = lo > 0 ? static_cast<int>(lo < kPageTokens ? lo : kPageTokens) : 0;
+                view.hi[row] = static_cast<int>(hi < kPageTokens ? hi : kPageTokens);
+            }
+            attend_page(r, s, view);
+        }
+        for (int row = 0; row < r.rows; row++) {
+            if (r.begin(row) < chunk_end && r.end(row) > chunk) merge_chunk(r, s, row);
+        }
+    }
+    for (int row = 0; row < r.rows; row++) {
+        for (int g = 0; g < r.group; g++) {
+            const size_t at = size_t(row) * size_t(r.group) + size_t(g);
+            const VecF l = set1(s.total_l[at]);
+            float* out = r.out + size_t(row) * r.ldout + size_t(g) * size_t(r.head_dim);
+            for (int i = 0; i < r.head_dim; i += 16) {
+                store(out + i, div(load(s.total + at * size_t(r.head_dim) + i), l));
+            }
         }
     }
 }

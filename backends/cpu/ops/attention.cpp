@@ -34,35 +34,51 @@ int tile_heads(const Instruction& i, const Pass& p) {
     return (p.n + kTile - 1) / kTile * i.params.attention.n_kv_heads;
 }
 
+// Rows from `row` on, before `end`, that follow each other in one sequence and one page.
+int rows_together(const Pass& p, int row, int end) {
+    const StepInputs& s = *p.step;
+    end = std::min(end, row + kAttentionRows);
+    int next = row + 1;
+    while (next < end && s.sequences[next] == s.sequences[row] &&
+           s.positions[next] == s.positions[next - 1] + 1 &&
+           s.positions[next] % kBlockTokens != 0) {
+        next++;
+    }
+    return next - row;
+}
+
 void attend_tile(const Instruction& i, const Pass& p, int tile, int head, ThreadScratch& scratch) {
     const AttentionSpec& a = i.params.attention;
     const int group = a.n_heads / a.n_kv_heads;
+    const int at = head * group * a.head_dim;
+    const int end = std::min(p.n, (tile + 1) * kTile);
     int32_t sequence = -1;
     int64_t known_begin = 0, known_end = 0;  // blocks whose pages are in scratch.pages
-    for (int r = tile * kTile; r < std::min(p.n, (tile + 1) * kTile); r++) {
-        const int64_t position = p.step->positions[r];
-        const int64_t begin = a.window ? std::max<int64_t>(0, position - a.window + 1) : 0;
-        const int64_t first_block = begin / kBlockTokens;
-        const int64_t end_block = position / kBlockTokens + 1;
+    for (int r = tile * kTile; r < end;) {
+        AttentionRows rows{.q = i.x.row(p, r) + at,
+                           .ldq = static_cast<size_t>(i.x.stride),
+                           .rows = rows_together(p, r, end),
+                           .group = group,
+                           .head_dim = a.head_dim,
+                           .pages = scratch.pages.data(),
+                           .position = p.step->positions[r],
+                           .window = a.window,
+                           .scale = a.scale,
+                           .softcap = a.softcap,
+                           .out = i.out.row(p, r) + at,
+                           .ldout = static_cast<size_t>(i.out.stride)};
+        const int64_t first_block = rows.begin(0) / kBlockTokens;
+        const int64_t end_block = (rows.end(rows.rows - 1) - 1) / kBlockTokens + 1;
         if (sequence != p.step->sequences[r] || first_block < known_begin) {
             sequence = p.step->sequences[r];
             known_begin = known_end = first_block;
         }
-        for (; known_end < end_block; known_end++) {
+        for (known_end = std::max(known_end, first_block); known_end < end_block; known_end++) {
             scratch.pages[static_cast<size_t>(known_end)] =
                 page(i, p, r, known_end * kBlockTokens, head);
         }
-        const int at = head * group * a.head_dim;
-        const AttentionRow row{.q = i.x.row(p, r) + at,
-                               .group = group,
-                               .head_dim = a.head_dim,
-                               .pages = scratch.pages.data(),
-                               .begin = begin,
-                               .end = position + 1,
-                               .scale = a.scale,
-                               .softcap = a.softcap,
-                               .out = i.out.row(p, r) + at};
-        p.kernels->attention(row, scratch.bytes);
+        p.kernels->attention(rows, scratch.bytes);
+        r += rows.rows;
     }
 }
 

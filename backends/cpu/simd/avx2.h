@@ -22,7 +22,8 @@ constexpr bool kTileByWidth = false;
 constexpr bool kWideSigned = true;  // see dot4_wide
 constexpr bool kAddRuns = true;
 constexpr int kFloatTokens = 4;
-constexpr int kAttentionWidth = 1;
+constexpr int kAttentionSums = 6;
+constexpr bool kAttentionTogether = false;
 
 struct VecF {
     __m256 lo, hi;

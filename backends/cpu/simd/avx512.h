@@ -27,7 +27,8 @@ constexpr bool kTileByWidth = kUnrolled;
 constexpr bool kWideSigned = false;
 constexpr bool kAddRuns = false;
 constexpr int kFloatTokens = 8;
-constexpr int kAttentionWidth = 4;
+constexpr int kAttentionSums = 24;
+constexpr bool kAttentionTogether = true;
 
 using VecF = __m512;
 using VecI = __m512i;

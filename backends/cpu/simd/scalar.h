@@ -22,7 +22,8 @@ constexpr bool kTileByWidth = false;  // one int8 kernel per tile width, or a lo
 constexpr bool kWideSigned = false;   // dot4_wide takes w as w - 128
 constexpr bool kAddRuns = false;      // widen after a run of products
 constexpr int kFloatTokens = 4;       // sums of a float tile: tokens times panels
-constexpr int kAttentionWidth = 1;  // 16-lane vectors of K or V that advance together in attention
+constexpr int kAttentionSums = 4;  // sums of attention that stay in registers
+constexpr bool kAttentionTogether = false;  // rows share the reads of a page
 
 struct VecF {
     float v[16];
