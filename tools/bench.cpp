@@ -2,6 +2,7 @@
 // nib bench: how fast a model reads a prompt (pp), writes (tg) and writes for several sequences at
 // once (tg@b), what loading takes and how much memory. Medians with the smallest and largest of all
 // repetitions.
+#include "src/bench/report.h"
 #include "src/cli/model.h"
 #include "src/cli/output.h"
 #include "src/command.h"
@@ -213,8 +214,63 @@ Result<void> bench(const Options& options) {
     return write_stdout(options.json ? dump_json(to_json(report), 2) + "\n" : to_table(report));
 }
 
+Result<Roofline> limits_of(const Options& options, std::string& backend) {
+    NIB_ASSIGN(const auto device, find_backend("cpu")->create({.threads = options.threads,
+                                                               .cpu_level = options.cpu_level}));
+    backend = device->description();
+    return device->measure_limits();
+}
+
+Result<void> roofline(const Options& options) {
+    std::string backend;
+    NIB_ASSIGN(const Roofline limits, limits_of(options, backend));
+    return write_stdout(options.json ? dump_json(bench::to_json(limits, backend), 2) + "\n"
+                                     : bench::to_table(limits, backend));
+}
+
+Result<void> ops(const Options& options) {
+    NIB_ASSIGN(const auto prompts, read_list("--n-prompt", options.bench_prompt, 1 << 20));
+    NIB_ASSIGN(
+        const auto batches,
+        read_list("--batch", options.bench_batch.empty() ? "1,8,32" : options.bench_batch, 256));
+    constexpr int32_t kDepth = 128, kSteps = 16;
+    std::vector<bench::PhaseRequest> phases;
+    int32_t sequences = 1, context = kDepth + 1;
+    for (int32_t b : batches) {
+        phases.push_back({.name = "decode, " + std::to_string(b) + " sequences",
+                          .sequences = b,
+                          .depth = kDepth,
+                          .steps = kSteps});
+        sequences = std::max(sequences, b);
+    }
+    for (int32_t n : prompts) {
+        n = std::min(n, options.ubatch_size);
+        phases.push_back({.name = "prompt, " + std::to_string(n) + " rows", .rows = n, .steps = 5});
+        context = std::max(context, n);
+    }
+    NIB_TRY(check_model_exists(options));
+    NIB_ASSIGN(
+        const auto loaded,
+        bench::load_model({.path = options.model,
+                           .backend = {.threads = options.threads, .cpu_level = options.cpu_level},
+                           .context = context,
+                           .max_rows = std::max(options.ubatch_size, sequences),
+                           .max_sequences = sequences}));
+    NIB_ASSIGN(const Roofline limits, loaded.runner->backend().measure_limits());
+    std::vector<bench::Profile> profiles;
+    for (const bench::PhaseRequest& phase : phases) {
+        NIB_ASSIGN(auto profile, bench::profile_phase(*loaded.runner, phase, limits));
+        profiles.push_back(std::move(profile));
+    }
+    return write_stdout(options.json ? dump_json(bench::to_json(profiles, limits), 2) + "\n"
+                                     : bench::to_table(profiles, limits));
+}
+
 int run(const Options& options) {
-    return finish(bench(options));
+    if (options.args.empty()) return finish(bench(options));
+    if (options.args[0] == "roofline") return finish(roofline(options));
+    if (options.args[0] == "ops") return finish(ops(options));
+    return fail({Status::BadRequest, "expected roofline or ops, got " + shown(options.args[0])});
 }
 
 }  // namespace
@@ -223,8 +279,8 @@ extern const CommandDef command_bench = {
     .name = "bench",
     .aliases = "",
     .summary = "measure how fast a model reads and writes",
-    .usage = "",
-    .args_max = 0,
+    .usage = "[roofline|ops]",
+    .args_max = 1,
     .flags = kModelFlags | kEngineFlags | kBenchFlags | kJsonFlags,
     .run = run,
 };

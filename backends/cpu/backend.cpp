@@ -7,9 +7,11 @@
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/op.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/roofline.h"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 
 namespace nib::cpu {
@@ -30,6 +32,7 @@ Instruction Lowering::make(int32_t index, const char* name) const {
     };
     Instruction i;
     i.name = name;
+    i.node = index;
     i.params = n.params;
     i.out = value(index);
     Value* inputs[] = {&i.x, &i.y, &i.z};
@@ -93,14 +96,24 @@ void run_rope_table(const Instruction& i, const Pass& p, int first, int end, int
     }
 }
 
-// An instruction together with its pass: the context of a pool op.
+// An instruction together with its pass: the context of a pool op. started: where a trace wants to
+// know when the first unit was begun; null without a trace.
 struct Bound {
     const Instruction* instruction;
     const Pass* pass;
+    int64_t* started = nullptr;
 };
+
+int64_t now_ns() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void run_bound(void* context, int first, int end, int thread) {
     const Bound& b = *static_cast<const Bound*>(context);
+    if (b.started) {
+        int64_t none = 0;
+        std::atomic_ref(*b.started).compare_exchange_strong(none, now_ns());
+    }
     b.instruction->run(*b.instruction, *b.pass, first, end, thread);
 }
 
@@ -210,13 +223,28 @@ class CpuExecutor : public Executor {
     }
 
     void run_list(const std::vector<Instruction>& list) {
+        OpTrace* trace = pass_.step->trace;
+        if (trace) started_.assign(list.size(), 0);
         for (size_t n = 0; n < list.size(); n++) {
             const Instruction& i = list[n];
-            bound_[n] = {&i, &pass_};
+            bound_[n] = {&i, &pass_, trace ? &started_[n] : nullptr};
             ops_[n] = {.run = run_bound, .context = &bound_[n], .units = i.units(i, pass_)};
             if (i.most) ops_[n].most = i.most(i, pass_);
         }
         pool_.run({ops_.data(), list.size()});
+        if (trace) add_trace(list, *trace);
+    }
+
+    // An instruction lasts until the next one that has units begins.
+    void add_trace(const std::vector<Instruction>& list, OpTrace& trace) {
+        int64_t next = now_ns();
+        const size_t first = trace.size();
+        for (size_t n = list.size(); n-- > 0;) {
+            if (!started_[n]) continue;
+            trace.push_back({list[n].name, list[n].node, pass_.n, next - started_[n]});
+            next = started_[n];
+        }
+        std::reverse(trace.begin() + static_cast<ptrdiff_t>(first), trace.end());
     }
 
     std::shared_ptr<const Plan> plan_;
@@ -227,6 +255,7 @@ class CpuExecutor : public Executor {
     Pass pass_;
     std::vector<Bound> bound_;
     std::vector<PoolOp> ops_;
+    std::vector<int64_t> started_;  // of each instruction while a trace is wanted, ns
 };
 
 // A stretch of panels (or a vector) of one weight: the unit of loading.
@@ -322,6 +351,10 @@ class CpuBackend : public Backend {
                                               std::span<const KvGroupSpec> kv) override {
         return CpuExecutor::create(std::move(plan), *pool_, kernels_,
                                    static_cast<const CpuWeights&>(weights), kv);
+    }
+
+    Result<Roofline> measure_limits() override {
+        return measure_roofline(kernels_, pool_->threads());
     }
 
   private:

@@ -77,6 +77,7 @@ struct Instruction {
     void (*run)(const Instruction& i, const Pass& p, int first, int end, int thread) = nullptr;
     int (*most)(const Instruction& i, const Pass& p) = nullptr;  // units of one claim; null: any
     const char* name = "";
+    int32_t node = -1;  // of the plan, for traces
     Value x, y, z, out;  // inputs and result
     bool has_y = false;
     const Matrix* matrix = nullptr;
