@@ -18,10 +18,10 @@
 namespace nib::cpu {
 namespace {
 
-constexpr int kRepetitions = 12;
+constexpr int kRepetitions = 30;
 constexpr size_t kPiece = size_t(1) << 20;  // of a memory read: one claim
 constexpr size_t kAhead = 4096;             // what the kernels fetch ahead
-constexpr double kCaseSeconds = 8e-3;       // of one repetition of a case that can be scaled
+constexpr double kCaseSeconds = 2e-3;       // of one repetition of a case that can be scaled
 constexpr int kEmptyOps = 2000;
 
 double seconds_of(Pool& pool, std::span<const PoolOp> ops) {
@@ -101,7 +101,7 @@ class Measuring {
         bytes = std::min(bytes, memory.bytes() / static_cast<size_t>(pool_->threads()));
         bytes = bytes / 1024 * 1024;
         if (bytes == 0) return;
-        const int times = static_cast<int>(std::max<size_t>(2, (size_t(256) << 20) / bytes));
+        const int times = static_cast<int>(std::max<size_t>(2, (size_t(32) << 20) / bytes));
         add({.name = name,
              .unit = "GB/s",
              .work = double(bytes) * times * pool_->threads(),

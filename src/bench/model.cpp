@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace nib::bench {
 
@@ -28,14 +29,17 @@ Result<LoadedModel> load_model(const ModelRequest& request) {
         seconds = seconds_since(start);
         start = Clock::now();
     };
-    NIB_ASSIGN(const auto file, GgufFile::open(request.path));
+    auto opened = GgufFile::open(request.path);
+    if (request.remove_file) unlink(request.path.c_str());
+    NIB_ASSIGN(const auto file, std::move(opened));
     phase(loaded.times.open);
-    NIB_ASSIGN(auto model, read_model(*file, {.context = request.context}));
+    NIB_ASSIGN(auto model, read_model(*file, {.context = request.context,
+                                              .check_tensors = request.check_tensors}));
     phase(loaded.times.model);
     if (request.tokenizer) {
         NIB_ASSIGN(const auto tokenizer,
                    Tokenizer::create(*file, static_cast<uint64_t>(model->config.n_vocab),
-                                     {.allow_unknown_pre = true}));
+                                     {.allow_unknown_pre = request.allow_unknown_pre}));
         phase(loaded.times.tokenizer);
     }
     for (const Weight& w : model->weights)

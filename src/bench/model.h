@@ -29,7 +29,9 @@ struct ModelRequest {
     BackendOptions backend;
     std::string backend_name = "cpu";
     int32_t context = 0, max_rows = 512, max_sequences = 1;
-    bool tokenizer = false;  // read it too, as the program does before it answers
+    bool check_tensors = false, allow_unknown_pre = false;
+    bool tokenizer = false;    // read it too, as the program does before it answers
+    bool remove_file = false;  // as soon as it is open: it was made for this run only
 };
 
 // Seconds of each phase, in order.
