@@ -34,6 +34,16 @@ class KvMemory {
     virtual void copy(int32_t from, int32_t to, int32_t n_tokens) = 0;
 };
 
+// One instruction of a step as it was run: an executor that is asked for a trace adds them in
+// order.
+struct TracedOp {
+    const char* name = "";  // "matmul", "quantize"; lives as long as the program
+    int32_t node = -1;      // of the plan's graph that it belongs to; -1: none
+    int32_t rows = 0;       // that it worked on
+    int64_t ns = 0;         // from its start to the start of the next one
+};
+using OpTrace = std::vector<TracedOp>;
+
 // The rows of one step. Arrays belong to the caller and live through run().
 struct StepInputs {
     int32_t n_rows = 0;
@@ -48,6 +58,7 @@ struct StepInputs {
     std::vector<KvMemory*> kv;  // [group]
     // Called for each wanted row in order; logits [n_vocab] live until it returns.
     std::function<void(int32_t output, std::span<const float> logits)> on_logits;
+    OpTrace* trace = nullptr;  // null: nothing is measured; else what was run is added
 };
 
 using LoadProgress = std::function<bool(const uint8_t* data, size_t bytes)>;
@@ -56,6 +67,21 @@ class WeightStore {
   public:
     virtual ~WeightStore() = default;
     virtual size_t bytes() const = 0;
+};
+
+// What a device can do at most, measured now: the limits that a step's time is judged by.
+struct Roofline {
+    struct Row {
+        std::string name;  // "memory read, huge pages, 2 threads"
+        std::string unit;  // "GB/s", "GMAC/s", "ns"
+        double best = 0, median = 0;
+    };
+    // The best of all repetitions, with all threads.
+    double read_bytes_per_s = 0;  // from memory, once
+    double int8_macs_per_s = 0;   // as matmuls of quantized weights multiply
+    double float_macs_per_s = 0;  // fused multiply-adds in F32
+    double sync_ns = 0;           // an op without work: what every instruction costs at least
+    std::vector<Row> rows;        // everything that was measured, for people
 };
 
 // A plan bound to weights, ready to run.
@@ -86,6 +112,10 @@ class Backend {
     virtual Result<std::unique_ptr<Executor>> prepare(std::shared_ptr<const Plan> plan,
                                                       const WeightStore& weights,
                                                       std::span<const KvGroupSpec> kv_groups) = 0;
+    // Takes a second or two of all threads. Errors: Unsupported, OutOfMemory.
+    virtual Result<Roofline> measure_limits() {
+        return Error{Status::Unsupported, description() + ": has no way to measure its limits"};
+    }
 };
 
 struct BackendOptions {

@@ -78,8 +78,12 @@ struct Options {
     std::string template_path, context_path;
     std::string prompts_path, output_path;
     int32_t top = 20, greedy = 48;
-    std::string bench_prompt = "512", bench_generate = "128", bench_batch;  // comma lists
+    // nib bench: comma lists, empty where the flag was not given.
+    std::string bench_prompt, bench_generate, bench_batch, bench_depth, bench_verify;
+    int32_t batch_prompt = 128;
     int32_t repetitions = 5;
+    bool measure_limits = true;
+    std::string synthetic, synthetic_type = "q4_k_m", write_path;
     std::vector<std::string> args;  // what is not a flag
 };
 

@@ -46,6 +46,8 @@ class Runner {
     // nothing was done.
     using OnLogits = std::function<void(size_t part, int32_t index, std::span<const float> logits)>;
     Result<void> step(std::span<const StepPart> parts, const OnLogits& on_logits);
+    // From now on what steps run is added to `trace`, with times; null: no more.
+    void set_trace(OpTrace* trace) { inputs_.trace = trace; }
 
     const Model& model() const { return *model_; }
     KvCache& kv() { return *kv_; }

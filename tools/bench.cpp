@@ -1,220 +1,213 @@
 // SPDX-License-Identifier: MIT
-// nib bench: how fast a model reads a prompt (pp), writes (tg) and writes for several sequences at
-// once (tg@b), what loading takes and how much memory. Medians with the smallest and largest of all
-// repetitions.
+// nib bench: how fast a model reads a prompt (pp), writes (tg), writes for several sequences at
+// once (tg@b), with much in the cache (@d), what several rows of a sequence cost (verify). Each
+// beside what the machine allows, which is measured in the same run. Other forms: `roofline`
+// measures the machine only, `ops` tells where a step spends its time, `load` what happens before
+// the first token.
+#include "src/bench/report.h"
+#include "src/bench/synthetic.h"
 #include "src/cli/model.h"
 #include "src/cli/output.h"
 #include "src/command.h"
-#include "src/json/json.h"
 #include "src/option_values.h"
-#include "src/runner.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 
-#include <sys/resource.h>
+#include <unistd.h>
 
 namespace nib {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr int32_t kTokensMax = 1 << 20;
+constexpr int32_t kSequencesMax = 256;
+constexpr size_t kListMax = 64;  // numbers of a list
 
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct Spread {
-    double median, min, max;
-};
-
-Spread spread_of(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return {values[values.size() / 2], values.front(), values.back()};
-}
-
-struct Measurement {
-    std::string test;
-    Spread tokens_per_s;
-};
-
-Result<std::vector<int32_t>> read_list(const char* flag, const std::string& text, int32_t high) {
+// Numbers separated by commas; zeros are left out unless they mean something.
+Result<std::vector<int32_t>> read_list(const char* flag,
+                                       const std::string& text,
+                                       int32_t high,
+                                       bool keep_zero = false) {
     std::vector<int32_t> list;
     for (size_t at = 0; at < text.size();) {
         const size_t end = std::min(text.find(',', at), text.size());
         const auto n = read_integer(std::string_view(text).substr(at, end - at), 0, high);
         if (!n) return Error{Status::BadRequest, std::string(flag) + ": " + n.error().message};
-        if (*n > 0) list.push_back(static_cast<int32_t>(*n));
+        if (*n > 0 || keep_zero) list.push_back(static_cast<int32_t>(*n));
         at = end + 1;
     }
-    return list;
-}
-
-class Bench {
-  public:
-    static constexpr int32_t kBatchTokens = 64;  // of each sequence in a batch test
-
-    Bench(Runner& runner, int32_t repetitions) : runner_(runner), repetitions_(repetitions) {}
-
-    Result<Measurement> prompt(int32_t n) {
-        std::vector<double> speeds;
-        for (int32_t r = 0; r <= repetitions_; r++) {
-            const int32_t sequence = runner_.kv().open_sequence();
-            const auto start = Clock::now();
-            NIB_TRY(feed(sequence, n));
-            if (r > 0) speeds.push_back(n / seconds_since(start));  // the first one warms up
-            runner_.kv().close_sequence(sequence);
-        }
-        return Measurement{"pp" + std::to_string(n), spread_of(speeds)};
-    }
-
-    Result<Measurement> generate(int32_t n, int32_t batch, const std::string& name) {
-        std::vector<double> speeds;
-        for (int32_t r = 0; r <= repetitions_; r++) {
-            std::vector<StepPart> parts(static_cast<size_t>(batch));
-            for (StepPart& p : parts) {
-                p = {.sequence = runner_.kv().open_sequence(), .tokens = {&token_, 1}};
-            }
-            const auto start = Clock::now();
-            for (int32_t i = 0; i < n; i++)
-                NIB_TRY(runner_.step(parts, ignore_));
-            if (r > 0) speeds.push_back(double(n) * batch / seconds_since(start));
-            for (const StepPart& p : parts)
-                runner_.kv().close_sequence(p.sequence);
-        }
-        return Measurement{name, spread_of(speeds)};
-    }
-
-  private:
-    Result<void> feed(int32_t sequence, int32_t n) {
-        tokens_.clear();
-        for (int32_t i = 0; i < n; i++) {
-            tokens_.push_back((i * 7919 + 13) % runner_.model().config.n_vocab);
-        }
-        for (int32_t at = 0; at < n; at += runner_.max_rows()) {
-            const int32_t rows = std::min(runner_.max_rows(), n - at);
-            const StepPart part{.sequence = sequence,
-                                .tokens = std::span(tokens_).subspan(static_cast<size_t>(at),
-                                                                     static_cast<size_t>(rows)),
-                                .want_logits = at + rows == n};
-            NIB_TRY(runner_.step({&part, 1}, ignore_));
-        }
-        return {};
-    }
-
-    Runner& runner_;
-    int32_t repetitions_;
-    std::vector<int32_t> tokens_;
-    const int32_t token_ = 1;
-    const Runner::OnLogits ignore_ = [](size_t, int32_t, std::span<const float>) {};
-};
-
-// Weights that a decoded token reads: all of them, a tied table once.
-uint64_t bytes_per_token(const Runner& runner) {
-    uint64_t bytes = 0;
-    const Model& m = runner.model();
-    for (const Weight& w : m.weights) {
-        if (&w != m.fields.token_embd || m.fields.head() == m.fields.token_embd) bytes += w.bytes();
-    }
-    return bytes;
-}
-
-uint64_t peak_memory() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-struct Report {
-    std::string model, backend;
-    double load_ms = 0;
-    uint64_t bytes = 0;
-    std::vector<Measurement> rows;
-};
-
-Json to_json(const Report& report) {
-    Json list = Json::array();
-    for (const Measurement& m : report.rows) {
-        list.push_back({{"test", m.test},
-                        {"tokens_per_s",
-                         {{"median", m.tokens_per_s.median},
-                          {"min", m.tokens_per_s.min},
-                          {"max", m.tokens_per_s.max}}},
-                        {"bytes_per_token", report.bytes},
-                        {"backend", report.backend},
-                        {"load_ms", report.load_ms},
-                        {"peak_memory_bytes", peak_memory()}});
+    if (list.size() > kListMax) {
+        return Error{Status::BadRequest, std::string(flag) + ": expected at most " +
+                                             std::to_string(kListMax) + " numbers, got " +
+                                             std::to_string(list.size())};
     }
     return list;
 }
 
-std::string to_table(const Report& report) {
-    char line[256];
-    std::snprintf(line, sizeof line, "%s on %s: loaded in %.0f ms, peak memory %.0f MiB\n",
-                  report.model.c_str(), report.backend.c_str(), report.load_ms,
-                  double(peak_memory()) / (1 << 20));
-    std::string text = line;
-    std::snprintf(line, sizeof line, "%-12s %12s %12s %12s\n", "test", "tokens/s", "min", "max");
-    text += line;
-    for (const Measurement& m : report.rows) {
-        std::snprintf(line, sizeof line, "%-12s %12.1f %12.1f %12.1f\n", m.test.c_str(),
-                      m.tokens_per_s.median, m.tokens_per_s.min, m.tokens_per_s.max);
-        text += line;
-    }
-    return text;
+const std::string& given_or(const std::string& text, const std::string& fallback) {
+    return text.empty() ? fallback : text;
 }
 
-Result<std::unique_ptr<Runner>> load(const Options& options, int32_t context, int32_t sequences) {
-    NIB_TRY(check_model_exists(options));
-    NIB_ASSIGN(const auto file, GgufFile::open(options.model));
-    NIB_ASSIGN(auto model, read_model(*file, {.context = context}));
-    return Runner::create(
-        *file, std::move(model),
-        {.backend_options = {.threads = options.threads, .cpu_level = options.cpu_level},
-         .context = context,
-         .max_rows = options.ubatch_size,
-         .max_sequences = sequences});
+// The file of the model. A synthetic one is written to a temporary file that is gone once it is
+// open.
+Result<bench::ModelRequest> model_request(const Options& options) {
+    bench::ModelRequest request{
+        .path = options.model,
+        .backend = {.threads = options.threads, .cpu_level = options.cpu_level},
+        .context = options.ctx_size,
+        .max_rows = options.ubatch_size,
+        .check_tensors = options.check_tensors,
+        .allow_unknown_pre = options.allow_unknown_pre};
+    if (options.synthetic.empty()) {
+        NIB_TRY(check_model_exists(options));
+        return request;
+    }
+    NIB_ASSIGN(const auto* model, bench::find_synthetic(options.synthetic));
+    const char* folder = std::getenv("TMPDIR");
+    request.path = std::string(folder && folder[0] ? folder : "/tmp") + "/nib-bench-" +
+                   std::to_string(getpid()) + ".gguf";
+    request.remove_file = true;
+    NIB_TRY(bench::write_synthetic(*model, options.synthetic_type, request.path));
+    return request;
 }
 
-Result<void> bench(const Options& options) {
-    constexpr int32_t kTokensMax = 1 << 20;
-    NIB_ASSIGN(const auto prompts, read_list("--n-prompt", options.bench_prompt, kTokensMax));
-    NIB_ASSIGN(const auto generated, read_list("--n-gen", options.bench_generate, kTokensMax));
-    NIB_ASSIGN(const auto batches, read_list("--batch", options.bench_batch, 256));
-    int32_t context = Bench::kBatchTokens, sequences = 1;
-    for (int32_t n : prompts)
-        context = std::max(context, n);
-    for (int32_t n : generated)
-        context = std::max(context, n);
-    for (int32_t n : batches)
-        sequences = std::max(sequences, n);
+std::string model_name(const Options& options) {
+    return options.synthetic.empty()
+               ? options.model
+               : options.synthetic + " " + options.synthetic_type + " with random weights";
+}
 
-    Report report{.model = options.model};
-    const auto start = Clock::now();
-    NIB_ASSIGN(const auto runner, load(options, std::max(context, options.ctx_size), sequences));
-    report.load_ms = seconds_since(start) * 1e3;
-    report.backend = runner->backend().description();
-    report.bytes = bytes_per_token(*runner);
-    Bench run(*runner, options.repetitions);
-    for (int32_t n : prompts) {
-        NIB_ASSIGN(auto m, run.prompt(n));
-        report.rows.push_back(std::move(m));
+template <class Report>
+Result<void> print(const Options& options, const Report& report) {
+    return write_stdout(options.json ? dump_json(bench::to_json(report), 2) + "\n"
+                                     : bench::to_table(report));
+}
+
+Result<void> write_model(const Options& options) {
+    if (options.synthetic.empty()) {
+        return Error{Status::BadRequest, "--write: expected --synthetic NAME beside it"};
     }
-    for (int32_t n : generated) {
-        NIB_ASSIGN(auto m, run.generate(n, 1, "tg" + std::to_string(n)));
-        report.rows.push_back(std::move(m));
+    NIB_ASSIGN(const auto* model, bench::find_synthetic(options.synthetic));
+    return bench::write_synthetic(*model, options.synthetic_type, options.write_path);
+}
+
+Result<void> speed(const Options& options) {
+    bench::SpeedRequest tests{.batch_prompt = options.batch_prompt,
+                              .repetitions = options.repetitions};
+    NIB_ASSIGN(tests.prompts,
+               read_list("--n-prompt", given_or(options.bench_prompt, "512"), kTokensMax));
+    NIB_ASSIGN(tests.generates,
+               read_list("--n-gen", given_or(options.bench_generate, "128"), kTokensMax));
+    NIB_ASSIGN(tests.batches, read_list("--batch", options.bench_batch, kSequencesMax));
+    NIB_ASSIGN(tests.verifies, read_list("--verify", options.bench_verify, kSequencesMax));
+    NIB_ASSIGN(tests.depths,
+               read_list("--n-depth", given_or(options.bench_depth, "0"), kTokensMax, true));
+
+    NIB_ASSIGN(bench::ModelRequest request, model_request(options));
+    request.context = std::max(tests.context(), options.ctx_size);
+    request.max_rows = std::max(tests.rows(), options.ubatch_size);
+    request.max_sequences = tests.sequences();
+    NIB_ASSIGN(const auto loaded, bench::load_model(request));
+    bench::SpeedReport report{.model = model_name(options),
+                              .backend = loaded.runner->backend().description(),
+                              .load_ms = loaded.times.total() * 1e3};
+    NIB_ASSIGN(report.rows, bench::measure_speed(*loaded.runner, tests));
+    report.peak_memory_bytes = bench::peak_memory();  // before the limits take memory of their own
+    if (options.measure_limits) {
+        NIB_ASSIGN(report.limits, loaded.runner->backend().measure_limits());
     }
-    for (int32_t b : batches) {
-        const std::string name =
-            "tg" + std::to_string(Bench::kBatchTokens) + "@b" + std::to_string(b);
-        NIB_ASSIGN(auto m, run.generate(Bench::kBatchTokens, b, name));
-        report.rows.push_back(std::move(m));
+    return print(options, report);
+}
+
+Result<void> roofline(const Options& options) {
+    NIB_ASSIGN(const auto device, find_backend("cpu")->create({.threads = options.threads,
+                                                               .cpu_level = options.cpu_level}));
+    NIB_ASSIGN(const Roofline limits, device->measure_limits());
+    return print(options, bench::RooflineReport{device->description(), limits});
+}
+
+// Decode with several numbers of sequences, then prompts of one step.
+Result<std::vector<bench::PhaseRequest>> phases_of(const Options& options) {
+    NIB_ASSIGN(const auto prompts,
+               read_list("--n-prompt", given_or(options.bench_prompt, "512"), options.ubatch_size));
+    NIB_ASSIGN(const auto batches,
+               read_list("--batch", given_or(options.bench_batch, "1,8,32"), kSequencesMax));
+    NIB_ASSIGN(const auto steps,
+               read_list("--n-gen", given_or(options.bench_generate, "16"), kTokensMax));
+    const std::string depth = std::to_string(options.batch_prompt);
+    NIB_ASSIGN(const auto depths,
+               read_list("--n-depth", given_or(options.bench_depth, depth), kTokensMax, true));
+    const int32_t n = steps.empty() ? 1 : steps[0];
+    std::vector<bench::PhaseRequest> phases;
+    for (const int32_t d : depths) {
+        for (const int32_t b : batches) {
+            phases.push_back(
+                {.name = "decode, rows: " + std::to_string(b) + ", depth: " + std::to_string(d),
+                 .sequences = b,
+                 .depth = d,
+                 .steps = n});
+        }
     }
-    return write_stdout(options.json ? dump_json(to_json(report), 2) + "\n" : to_table(report));
+    for (const int32_t p : prompts) {
+        phases.push_back({.name = "prompt, rows: " + std::to_string(p),
+                          .rows = p,
+                          .steps = options.repetitions});
+    }
+    return phases;
+}
+
+Result<void> ops(const Options& options) {
+    NIB_ASSIGN(const auto phases, phases_of(options));
+    NIB_ASSIGN(bench::ModelRequest request, model_request(options));
+    request.context = 1;
+    for (const bench::PhaseRequest& p : phases) {
+        request.context = std::max(request.context, p.depth + p.rows);
+        request.max_sequences = std::max(request.max_sequences, p.sequences);
+    }
+    request.max_rows = std::max(request.max_rows, request.max_sequences);
+    request.context = std::max(request.context, request.max_sequences);
+    NIB_ASSIGN(const auto loaded, bench::load_model(request));
+    bench::ProfileReport report;
+    NIB_ASSIGN(report.limits, loaded.runner->backend().measure_limits());
+    for (const bench::PhaseRequest& phase : phases) {
+        NIB_ASSIGN(auto profile, bench::profile_phase(*loaded.runner, phase, report.limits));
+        report.profiles.push_back(std::move(profile));
+    }
+    return print(options, report);
+}
+
+Result<void> load(const Options& options) {
+    const double startup_ms = double(clock()) / CLOCKS_PER_SEC * 1e3;
+    if (!options.synthetic.empty()) {
+        return Error{Status::BadRequest, "nib bench load: expected a file, got --synthetic"};
+    }
+    NIB_ASSIGN(const auto prompts,
+               read_list("--n-prompt", given_or(options.bench_prompt, "64"), kTokensMax));
+    const int32_t prompt = prompts.empty() ? 1 : prompts[0];
+    NIB_ASSIGN(bench::ModelRequest request, model_request(options));
+    request.context = std::max(prompt, options.ctx_size);
+    request.tokenizer = true;
+    NIB_ASSIGN(const auto report,
+               bench::measure_loading(request, prompt, options.repetitions, startup_ms));
+    return print(options, report);
+}
+
+Result<void> bench_of(const Options& options) {
+    if (!options.synthetic.empty() && !options.default_model) {
+        return Error{Status::BadRequest, "--synthetic: stands instead of --model, got both"};
+    }
+    const std::string form = options.args.empty() ? "" : options.args[0];
+    if (!options.write_path.empty()) return write_model(options);
+    if (form.empty()) return speed(options);
+    if (form == "roofline") return roofline(options);
+    if (form == "ops") return ops(options);
+    if (form == "load") return load(options);
+    return Error{Status::BadRequest, "expected roofline, ops or load, got " + shown(form)};
 }
 
 int run(const Options& options) {
-    return finish(bench(options));
+    return finish(bench_of(options));
 }
 
 }  // namespace
@@ -222,9 +215,9 @@ int run(const Options& options) {
 extern const CommandDef command_bench = {
     .name = "bench",
     .aliases = "",
-    .summary = "measure how fast a model reads and writes",
-    .usage = "",
-    .args_max = 0,
+    .summary = "measure how fast a model reads and writes, and what the machine allows",
+    .usage = "[roofline|ops|load]",
+    .args_max = 1,
     .flags = kModelFlags | kEngineFlags | kBenchFlags | kJsonFlags,
     .run = run,
 };

@@ -7,9 +7,11 @@
 #include "backends/cpu/cpu_info.h"
 #include "backends/cpu/op.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/roofline.h"
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 
 namespace nib::cpu {
@@ -30,6 +32,7 @@ Instruction Lowering::make(int32_t index, const char* name) const {
     };
     Instruction i;
     i.name = name;
+    i.node = index;
     i.params = n.params;
     i.out = value(index);
     Value* inputs[] = {&i.x, &i.y, &i.z};
@@ -130,6 +133,7 @@ struct Bound {
     const int* starts = nullptr;  // [count]: the unit at which each begins
     int count = 0;
     const Pass* pass = nullptr;
+    int64_t* started = nullptr;  // where a trace wants to know when the first unit was begun
 
     // The instruction that a unit belongs to.
     int find(int unit) const {
@@ -140,8 +144,16 @@ struct Bound {
     }
 };
 
+int64_t now_ns() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 void run_bound(void* context, int first, int end, int thread) {
     const Bound& b = *static_cast<const Bound*>(context);
+    if (b.started) {
+        int64_t none = 0;
+        std::atomic_ref(*b.started).compare_exchange_strong(none, now_ns());
+    }
     for (int i = b.find(first); i < b.count && b.starts[i] < end; i++) {
         const Instruction& each = b.instructions[i];
         const int stop = i + 1 < b.count ? std::min(b.starts[i + 1], end) : end;
@@ -268,13 +280,15 @@ class CpuExecutor : public Executor {
     }
 
     void run_list(const std::vector<Instruction>& list) {
+        OpTrace* trace = pass_.step->trace;
+        if (trace) started_.assign(list.size(), 0);
         size_t n_ops = 0;
         for (size_t n = 0; n < list.size(); n++) {
             const Instruction& i = list[n];
             const int units = i.units(i, pass_);
             const int most = i.most ? i.most(i, pass_) : PoolOp().most;
             const bool alone = i.row_work > 0 && int64_t{i.row_work} * pass_.n <= kAloneValues;
-            if (i.joins) {
+            if (i.joins && !trace) {  // a trace tells one from the other
                 PoolOp& op = ops_[n_ops - 1];
                 starts_[n] = op.units;
                 op.units += units;
@@ -284,7 +298,7 @@ class CpuExecutor : public Executor {
                 continue;
             }
             starts_[n] = 0;
-            bound_[n_ops] = {&i, &starts_[n], 1, &pass_};
+            bound_[n_ops] = {&i, &starts_[n], 1, &pass_, trace ? &started_[n] : nullptr};
             ops_[n_ops] = {.run = run_bound,
                            .context = &bound_[n_ops],
                            .units = units,
@@ -294,6 +308,19 @@ class CpuExecutor : public Executor {
             n_ops++;
         }
         pool_.run({ops_.data(), n_ops});
+        if (trace) add_trace(list, *trace);
+    }
+
+    // An instruction lasts until the next one that has units begins.
+    void add_trace(const std::vector<Instruction>& list, OpTrace& trace) {
+        int64_t next = now_ns();
+        const size_t first = trace.size();
+        for (size_t n = list.size(); n-- > 0;) {
+            if (!started_[n]) continue;
+            trace.push_back({list[n].name, list[n].node, pass_.n, next - started_[n]});
+            next = started_[n];
+        }
+        std::reverse(trace.begin() + static_cast<ptrdiff_t>(first), trace.end());
     }
 
     std::shared_ptr<const Plan> plan_;
@@ -305,6 +332,7 @@ class CpuExecutor : public Executor {
     std::vector<Bound> bound_;
     std::vector<int> starts_;
     std::vector<PoolOp> ops_;
+    std::vector<int64_t> started_;  // of each instruction while a trace is wanted, ns
 };
 
 // A stretch of panels (or a vector) of one weight: the unit of loading.
@@ -400,6 +428,10 @@ class CpuBackend : public Backend {
                                               std::span<const KvGroupSpec> kv) override {
         return CpuExecutor::create(std::move(plan), *pool_, kernels_,
                                    static_cast<const CpuWeights&>(weights), kv);
+    }
+
+    Result<Roofline> measure_limits() override {
+        return measure_roofline(kernels_, pool_->threads());
     }
 
   private:

@@ -117,6 +117,9 @@ inline size_t page_halves(int head_dim) {
     return size_t(kPageTokens) * 2 * size_t(head_dim);
 }
 
+inline constexpr size_t kProbeInt8Macs = 8 * 8 * 16 * 4;  // of one round of probe_int8
+inline constexpr size_t kProbeFloatMacs = 8 * 8 * 16;     // of one round of probe_float
+
 struct Kernels {
     const char* name;  // "scalar", "avx2", "avx512"
 
@@ -167,6 +170,13 @@ struct Kernels {
     void (*kv_store)(const float* k, const float* v, int head_dim, int slot, uint16_t* page);
     // scratch: attention_scratch(group, head_dim) bytes, 64-byte aligned, one per thread.
     void (*attention)(const AttentionRows& rows, void* scratch);
+    // What the level can do at most (roofline.h). Each returns something made of all that it
+    // computed, so that no part of it can be left out.
+    // Reads the bytes (a multiple of 1024, 64-byte aligned), fetching `ahead` bytes before use.
+    int32_t (*probe_read)(const uint8_t* bytes, size_t n, size_t ahead);
+    // rounds * kProbeInt8Macs multiplications of bytes; rounds * kProbeFloatMacs of floats.
+    int32_t (*probe_int8)(size_t rounds);
+    float (*probe_float)(size_t rounds);
     // max |x|, NaN if any value is NaN.
     float (*max_abs)(const float* x, size_t n);
 };

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/matmul_int8.inl"
 #include "backends/cpu/kernels/norm.inl"
 #include "backends/cpu/kernels/quantize.inl"
+#include "backends/cpu/kernels/roofline.inl"
 #include "backends/cpu/kernels/rope.inl"
 
 namespace nib::cpu {
@@ -30,6 +31,9 @@ constexpr Kernels make_table(const char* name) {
         .rope = rope,
         .kv_store = kv_store,
         .attention = attention,
+        .probe_read = probe_read,
+        .probe_int8 = probe_int8,
+        .probe_float = probe_float,
         .max_abs = max_abs,
     };
 }
