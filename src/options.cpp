@@ -162,7 +162,7 @@ std::vector<FlagRow> make_flags() {
         {"model", "-m", "FILE", Common, kModelFlags, "the model, a GGUF file", set_model, "the default model"},
         {"ctx-size", "-c", "N", Common, kEngineFlags, "tokens of context; 0: what the model was trained for", integer(&Options::ctx_size, 0, kContextMax), str(d.ctx_size)},
         {"ubatch-size", "-ub", "N", Common, kEngineFlags, "rows of a prompt computed in one step", integer(&Options::ubatch_size, 1, 4096), str(d.ubatch_size)},
-        {"threads", "-t", "N", Common, kEngineFlags, "threads", integer(&Options::threads, 1, 1024), "what this process may use"},
+        {"threads", "-t", "N", Common, kEngineFlags | kQuantizeFlags, "threads", integer(&Options::threads, 1, 1024), "what this process may use"},
         {"cpu-level", "", "LEVEL", Common, kEngineFlags, "instruction set: scalar, avx2, avx512", set_cpu_level, "the best of this CPU"},
         {"check-tensors", "", "", Common, kEngineFlags, "look for weights that are not finite", toggle(&Options::check_tensors), ""},
         {"allow-unknown-pre", "", "", Common, kModelFlags, "split text the default way if the model names an unknown way", toggle(&Options::allow_unknown_pre), ""},
@@ -197,6 +197,9 @@ std::vector<FlagRow> make_flags() {
         {"n-gen", "-n", "LIST", Command, kBenchFlags, "tokens to generate one by one", string(&Options::bench_generate), d.bench_generate},
         {"batch", "-b", "LIST", Command, kBenchFlags, "numbers of sequences that generate together", string(&Options::bench_batch), "none"},
         {"repetitions", "-r", "N", Command, kBenchFlags, "repetitions of each test", integer(&Options::repetitions, 1, 1000), str(d.repetitions)},
+        {"force", "", "", Command, kQuantizeFlags, "replace OUT if it is there", toggle(&Options::force), ""},
+        {"pure", "", "", Command, kQuantizeFlags, "the same type for all matrices", toggle(&Options::pure), ""},
+        {"dry-run", "", "", Command, kQuantizeFlags, "print what would be done with sizes, write nothing", toggle(&Options::dry_run), ""},
         {"template", "", "FILE", Command, kRenderFlags, "the template", string(&Options::template_path), ""},
         {"context", "", "FILE", Command, kRenderFlags, "a JSON object with messages and whatever else the template reads", string(&Options::context_path), ""},
 

@@ -36,6 +36,7 @@ enum FlagSet : uint32_t {
     kRenderFlags = 1 << 9,  // nib template
     kScoreFlags = 1 << 10,
     kBenchFlags = 1 << 11,
+    kQuantizeFlags = 1 << 16,
 };
 
 enum class When { Auto, On, Off };
@@ -80,6 +81,7 @@ struct Options {
     int32_t top = 20, greedy = 48;
     std::string bench_prompt = "512", bench_generate = "128", bench_batch;  // comma lists
     int32_t repetitions = 5;
+    bool force = false, pure = false, dry_run = false;
     std::vector<std::string> args;  // what is not a flag
 };
 
