@@ -126,6 +126,15 @@ Result<void> add_breaker(Options& o, std::string_view text) {
     return {};
 }
 
+Result<void> add_tensor_type(Options& o, std::string_view text) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string_view::npos || equals == 0) {
+        return Error{Status::BadRequest, "expected PART=TYPE, got " + shown(text)};
+    }
+    o.tensor_types.emplace_back(text);
+    return {};
+}
+
 Result<void> set_prompt(Options& o, std::string_view text) {
     o.prompt = text;
     return {};
@@ -199,6 +208,9 @@ std::vector<FlagRow> make_flags() {
         {"repetitions", "-r", "N", Command, kBenchFlags, "repetitions of each test", integer(&Options::repetitions, 1, 1000), str(d.repetitions)},
         {"force", "", "", Command, kQuantizeFlags, "replace OUT if it is there", toggle(&Options::force), ""},
         {"pure", "", "", Command, kQuantizeFlags, "the same type for all matrices", toggle(&Options::pure), ""},
+        {"tensor-type", "", "PART=TYPE", Command, kQuantizeFlags, "another type for matrices whose name has this part; may be repeated, the first that fits decides", add_tensor_type, "", [](Options& o) { o.tensor_types.clear(); }},
+        {"kl-base", "", "FILE", Command, kPerplexityFlags, "the model to compare with: how far the predictions are from its own", string(&Options::kl_base), ""},
+        {"chunks", "", "N", Command, kPerplexityFlags, "pieces of the text to look at; 0: all", integer(&Options::chunks, 0, kIntMax), str(d.chunks)},
         {"dry-run", "", "", Command, kQuantizeFlags, "print what would be done with sizes, write nothing", toggle(&Options::dry_run), ""},
         {"template", "", "FILE", Command, kRenderFlags, "the template", string(&Options::template_path), ""},
         {"context", "", "FILE", Command, kRenderFlags, "a JSON object with messages and whatever else the template reads", string(&Options::context_path), ""},

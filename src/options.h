@@ -37,6 +37,7 @@ enum FlagSet : uint32_t {
     kScoreFlags = 1 << 10,
     kBenchFlags = 1 << 11,
     kQuantizeFlags = 1 << 16,
+    kPerplexityFlags = 1 << 17,
 };
 
 enum class When { Auto, On, Off };
@@ -82,6 +83,9 @@ struct Options {
     std::string bench_prompt = "512", bench_generate = "128", bench_batch;  // comma lists
     int32_t repetitions = 5;
     bool force = false, pure = false, dry_run = false;
+    std::vector<std::string> tensor_types;  // "PART=TYPE"
+    std::string kl_base;
+    int32_t chunks = 0;  // 0: all
     std::vector<std::string> args;  // what is not a flag
 };
 

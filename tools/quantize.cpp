@@ -208,6 +208,21 @@ Result<void> write_output(const GgufFile& file,
     return write_stdout(dump_json(report(plan, job, seconds), 2) + "\n");
 }
 
+Result<PlanOptions> plan_options(const Options& options) {
+    PlanOptions plan{.pure = options.pure};
+    for (const std::string& text : options.tensor_types) {
+        const size_t equals = text.rfind('=');
+        const std::string type = text.substr(equals + 1);
+        const QuantDef* def = find_type(std::string_view(type));
+        if (!def || !find_recipe(type) || find_recipe(type)->base != def->type) {
+            return Error{Status::BadRequest,
+                         "--tensor-type: expected a type like q6_k, got " + shown(type)};
+        }
+        plan.choices.push_back({text.substr(0, equals), def->type});
+    }
+    return plan;
+}
+
 Result<void> quantize(const Options& options) {
     NIB_ASSIGN(const Job job, read_job(options));
     const Recipe* recipe = find_recipe(job.type);
@@ -215,8 +230,9 @@ Result<void> quantize(const Options& options) {
         return Error{Status::BadRequest,
                      "TYPE: expected one of " + recipe_names() + ", got " + shown(job.type)};
     }
+    NIB_ASSIGN(const PlanOptions choices, plan_options(options));
     NIB_ASSIGN(const auto file, GgufFile::open(job.in));
-    const QuantPlan plan = plan_quantization(*file, *recipe, options.pure);
+    const QuantPlan plan = plan_quantization(*file, *recipe, choices);
     warn(plan);
     if (options.dry_run) return print_plan(plan, job, options.json);
     return write_output(*file, plan, job, options);

@@ -270,13 +270,20 @@ std::string recipe_names() {
     return names;
 }
 
-QuantPlan plan_quantization(const GgufFile& file, const Recipe& recipe, bool pure) {
+QuantPlan plan_quantization(const GgufFile& file,
+                            const Recipe& recipe,
+                            const PlanOptions& options) {
     QuantPlan plan{.recipe = &recipe};
     const Counts counts = count(file);
     for (const GgufTensor& tensor : file.tensors()) {
         Type type = tensor.def->type;
-        if (is_quantized_by_rule(tensor))
-            type = pure ? recipe.base : wanted(recipe, tensor, counts);
+        if (is_quantized_by_rule(tensor)) {
+            type = options.pure ? recipe.base : wanted(recipe, tensor, counts);
+            const auto choice =
+                std::find_if(options.choices.begin(), options.choices.end(),
+                             [&](const TensorChoice& c) { return contains(tensor.name, c.part); });
+            if (choice != options.choices.end()) type = choice->type;
+        }
         plan.tensors.push_back(plan_tensor(tensor, type));
         plan.bytes_in += tensor.bytes;
         plan.bytes_out += plan.tensors.back().bytes;

@@ -43,7 +43,19 @@ struct QuantPlan {
     }
 };
 
-// pure: every matrix that is quantized gets the base type.
-QuantPlan plan_quantization(const GgufFile& file, const Recipe& recipe, bool pure);
+// A type for the matrices whose names have this part; stronger than any rule of a recipe.
+struct TensorChoice {
+    std::string part;
+    Type type;
+};
+
+struct PlanOptions {
+    bool pure = false;                  // every matrix that is quantized gets the base type
+    std::vector<TensorChoice> choices;  // the first that fits decides
+};
+
+QuantPlan plan_quantization(const GgufFile& file,
+                            const Recipe& recipe,
+                            const PlanOptions& options = {});
 
 }  // namespace nib
