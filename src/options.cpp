@@ -126,6 +126,15 @@ Result<void> add_breaker(Options& o, std::string_view text) {
     return {};
 }
 
+Result<void> add_tensor_type(Options& o, std::string_view text) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string_view::npos || equals == 0) {
+        return Error{Status::BadRequest, "expected PART=TYPE, got " + shown(text)};
+    }
+    o.tensor_types.emplace_back(text);
+    return {};
+}
+
 Result<void> set_prompt(Options& o, std::string_view text) {
     o.prompt = text;
     return {};
@@ -162,7 +171,7 @@ std::vector<FlagRow> make_flags() {
         {"model", "-m", "FILE", Common, kModelFlags, "the model, a GGUF file", set_model, "the default model"},
         {"ctx-size", "-c", "N", Common, kEngineFlags, "tokens of context; 0: what the model was trained for", integer(&Options::ctx_size, 0, kContextMax), str(d.ctx_size)},
         {"ubatch-size", "-ub", "N", Common, kEngineFlags, "rows of a prompt computed in one step", integer(&Options::ubatch_size, 1, 4096), str(d.ubatch_size)},
-        {"threads", "-t", "N", Common, kEngineFlags, "threads", integer(&Options::threads, 1, 1024), "what this process may use"},
+        {"threads", "-t", "N", Common, kEngineFlags | kQuantizeFlags, "threads", integer(&Options::threads, 1, 1024), "what this process may use"},
         {"cpu-level", "", "LEVEL", Common, kEngineFlags, "instruction set: scalar, avx2, avx512", set_cpu_level, "the best of this CPU"},
         {"check-tensors", "", "", Common, kEngineFlags, "look for weights that are not finite", toggle(&Options::check_tensors), ""},
         {"allow-unknown-pre", "", "", Common, kModelFlags, "split text the default way if the model names an unknown way", toggle(&Options::allow_unknown_pre), ""},
@@ -204,6 +213,12 @@ std::vector<FlagRow> make_flags() {
         {"synthetic", "", "NAME", Command, kBenchFlags, "instead of a file: random weights with the sizes of llama-1b, llama-3b, llama-8b, qwen2.5-7b, gemma3-4b, smollm2-135m; goes through a file in $TMPDIR", string(&Options::synthetic), ""},
         {"type", "", "TYPE", Command, kBenchFlags, "of these weights: q4_k_m, q5_k_m or one type for all", string(&Options::synthetic_type), d.synthetic_type},
         {"write", "", "FILE", Command, kBenchFlags, "only write these weights as a GGUF file", string(&Options::write_path), ""},
+        {"force", "", "", Command, kQuantizeFlags, "replace OUT if it is there", toggle(&Options::force), ""},
+        {"pure", "", "", Command, kQuantizeFlags, "the same type for all matrices", toggle(&Options::pure), ""},
+        {"tensor-type", "", "PART=TYPE", Command, kQuantizeFlags, "another type for matrices whose name has this part; may be repeated, the first that fits decides", add_tensor_type, "", [](Options& o) { o.tensor_types.clear(); }},
+        {"kl-base", "", "FILE", Command, kPerplexityFlags, "the model to compare with: how far the predictions are from its own", string(&Options::kl_base), ""},
+        {"chunks", "", "N", Command, kPerplexityFlags, "pieces of the text to look at; 0: all", integer(&Options::chunks, 0, kIntMax), str(d.chunks)},
+        {"dry-run", "", "", Command, kQuantizeFlags, "print what would be done with sizes, write nothing", toggle(&Options::dry_run), ""},
         {"template", "", "FILE", Command, kRenderFlags, "the template", string(&Options::template_path), ""},
         {"context", "", "FILE", Command, kRenderFlags, "a JSON object with messages and whatever else the template reads", string(&Options::context_path), ""},
 

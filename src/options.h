@@ -36,6 +36,8 @@ enum FlagSet : uint32_t {
     kRenderFlags = 1 << 9,  // nib template
     kScoreFlags = 1 << 10,
     kBenchFlags = 1 << 11,
+    kQuantizeFlags = 1 << 16,
+    kPerplexityFlags = 1 << 17,
 };
 
 enum class When { Auto, On, Off };
@@ -84,6 +86,10 @@ struct Options {
     int32_t repetitions = 5;
     bool measure_limits = true;
     std::string synthetic, synthetic_type = "q4_k_m", write_path;
+    bool force = false, pure = false, dry_run = false;
+    std::vector<std::string> tensor_types;  // "PART=TYPE"
+    std::string kl_base;
+    int32_t chunks = 0;  // 0: all
     std::vector<std::string> args;  // what is not a flag
 };
 

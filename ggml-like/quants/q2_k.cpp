@@ -8,8 +8,13 @@ namespace nib {
 namespace {
 
 constexpr int kElems = 256, kBytes = 84;
-constexpr quants::KShape kShape = {
-    .part = 16, .q_low = 0, .q_high = 3, .scale_low = 0, .scale_high = 15};
+constexpr quants::KShape kShape = {.part = 16,
+                                   .q_low = 0,
+                                   .q_high = 3,
+                                   .scale_low = 0,
+                                   .scale_high = 15,
+                                   .first = -0.9f,
+                                   .step = 0.12f};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b + 80), dmin = quants::load_half(b + 82);

@@ -8,8 +8,13 @@ namespace nib {
 namespace {
 
 constexpr int kElems = 256, kBytes = 110;
-constexpr quants::KShape kShape = {
-    .part = 16, .q_low = -4, .q_high = 3, .scale_low = -32, .scale_high = 31};
+constexpr quants::KShape kShape = {.part = 16,
+                                   .q_low = -4,
+                                   .q_high = 3,
+                                   .scale_low = -32,
+                                   .scale_high = 31,
+                                   .first = -0.9f,
+                                   .step = 0.22f};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b + 108);
@@ -35,7 +40,7 @@ void encode_block(const float* v, uint8_t* b) {
         b[104 + part % 4] |= static_cast<uint8_t>(scale >> 4 << 2 * (part / 4));
     }
     for (int e = 0; e < kElems; e++) {
-        const int q = found.q[e] + 4;
+        const int q = found.q[e];
         b[e % 32] |= static_cast<uint8_t>(q >> 2 << e / 32);
         b[32 + 32 * (e / 128) + e % 32] |= static_cast<uint8_t>((q & 3) << 2 * (e % 128 / 32));
     }

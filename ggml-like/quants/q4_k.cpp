@@ -8,8 +8,13 @@ namespace nib {
 namespace {
 
 constexpr int kElems = 256, kBytes = 144;
-constexpr quants::KShape kShape = {
-    .part = 32, .q_low = 0, .q_high = 15, .scale_low = 0, .scale_high = 63};
+constexpr quants::KShape kShape = {.part = 32,
+                                   .q_low = 0,
+                                   .q_high = 15,
+                                   .scale_low = 0,
+                                   .scale_high = 63,
+                                   .first = -1.2f,
+                                   .step = 0.15f};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b), dmin = quants::load_half(b + 2);

@@ -9,8 +9,13 @@ namespace nib {
 namespace {
 
 constexpr int kElems = 256, kBytes = 210;
-constexpr quants::KShape kShape = {
-    .part = 16, .q_low = -32, .q_high = 31, .scale_low = -128, .scale_high = 127};
+constexpr quants::KShape kShape = {.part = 16,
+                                   .q_low = -32,
+                                   .q_high = 31,
+                                   .scale_low = -128,
+                                   .scale_high = 127,
+                                   .first = -0.9f,
+                                   .step = 0.22f};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b + 208);
@@ -31,7 +36,7 @@ void encode_block(const float* v, uint8_t* b) {
     for (int part = 0; part < 16; part++)
         b[192 + part] = static_cast<uint8_t>(found.scale[part]);
     for (int e = 0; e < kElems; e++) {
-        const int half = e / 128, row = e % 128 / 32, i = e % 32, q = found.q[e] + 32;
+        const int half = e / 128, row = e % 128 / 32, i = e % 32, q = found.q[e];
         b[64 * half + 32 * (row & 1) + i] |= static_cast<uint8_t>((q & 15) << 4 * (row >> 1));
         b[128 + 32 * half + i] |= static_cast<uint8_t>(q >> 4 << 2 * row);
     }
