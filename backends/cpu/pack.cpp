@@ -2,9 +2,9 @@
 // Weight matrices into CPU layout and back, and the planes of activations. panels.h says where
 // things lie.
 //
-// A quantized type has two functions, block by block of a row: put() spreads a GGUF block over the
-// lane of its row, get() gathers the same block again. decode_row() gathers and calls the type's
-// own decoder, so it gives exactly what decoding the file gives.
+// A quantized type has two functions: put() spreads a GGUF block of 16 rows over a panel, get()
+// gathers the block of one row again. decode_row() gathers and calls the type's own decoder, so it
+// gives exactly what decoding the file gives.
 #include "backends/cpu/pack_blocks.h"
 #include "backends/cpu/panels.h"
 #include "ggml-like/result.h"
@@ -37,16 +37,25 @@ int rows_of_panel(const Matrix& m, int panel) {
     return std::min(kPanelRows, m.rows - panel * kPanelRows);
 }
 
+// Rows past the end of the matrix are blocks of zeros; so is what pads k and the head.
 void pack_quantized(
     const Matrix& m, const PanelType& t, const uint8_t* rows, int n, uint8_t* panel) {
+    static constexpr uint8_t kZeroBlock[kMostBlockBytes] = {};
     const QuantDef& def = info(m.type);
     const size_t stride = row_bytes(def, uint64_t(m.k));
     const int blocks = m.k / static_cast<int>(def.block_elems);
-    std::memset(panel, 0, m.panel_bytes);
+    const size_t head = head_bytes(m.k_padded, static_cast<int>(def.block_elems), t.head_bytes);
+    if (head > 0) std::memset(panel + head - kVector, 0, kVector);
+    if (m.k_padded > m.k) {
+        std::memset(panel + m.panel_bytes - t.record_bytes, 0, t.record_bytes);
+    }
+    const uint8_t* block_of_row[kPanelRows];
+    for (int r = 0; r < kPanelRows; r++)
+        block_of_row[r] = r < n ? rows + size_t(r) * stride : kZeroBlock;
     for (int b = 0; b < blocks; b++) {
-        for (int r = 0; r < n; r++) {
-            t.put(rows + size_t(r) * stride + size_t(b) * def.block_bytes, m.k_padded, b, r, panel);
-        }
+        t.put(block_of_row, m.k_padded, b, panel);
+        for (int r = 0; r < n; r++)
+            block_of_row[r] += def.block_bytes;
     }
 }
 
@@ -105,7 +114,8 @@ Matrix plan_matrix(Type type, int k, int rows) {
     } else if (const PanelType* t = find_panel_type(type)) {
         m.k_padded = round_up(k, t->record_k);
         const size_t records = size_t(m.k_padded / t->record_k);
-        m.panel_bytes = records * t->record_bytes + (t->has_head ? q6_head_bytes(m.k_padded) : 0);
+        const int block = static_cast<int>(info(type).block_elems);
+        m.panel_bytes = head_bytes(m.k_padded, block, t->head_bytes) + records * t->record_bytes;
     } else {
         m.layout = Layout::Rows;
         m.panel_bytes = align64(row_bytes(info(type), length) * kPanelRows);

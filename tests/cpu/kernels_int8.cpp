@@ -113,10 +113,7 @@ TEST_P(Int8, ExtremeWeightsAndActivations) {
         const QuantDef& def = info(GetParam());
         // Everything but the float scales, whose exponents stay as they are.
         for (size_t i = 0; i < gguf.size(); i++) {
-            const size_t at = i % def.block_bytes;
-            const bool scale =
-                GetParam() == Type::Q6_K ? at >= 208 : at < 4 && def.block_bytes != 34;
-            if (!scale && at >= 2) gguf[i] = fill;
+            if (!is_float_scale(GetParam(), i % def.block_bytes)) gguf[i] = fill;
         }
         const Packed w(GetParam(), k, kRows, gguf);
         std::vector<float> x(size_t(k) * 4);

@@ -35,7 +35,7 @@ TEST(Pack, PanelsHoldTheFilesBytesAndPadding) {
         const Matrix m = plan_matrix(type, 768, 32);
         EXPECT_TRUE(m.int8_activations());
         EXPECT_EQ(m.k_padded, 768);
-        // Only Q6_K has a little padding at its head.
+        // Types with a head have a little padding there.
         const size_t bytes = row_bytes(info(type), 768) * 32;
         EXPECT_GE(matrix_bytes(m), bytes) << info(type).name;
         EXPECT_LE(matrix_bytes(m), bytes + 2 * 64) << info(type).name;
@@ -43,8 +43,9 @@ TEST(Pack, PanelsHoldTheFilesBytesAndPadding) {
     EXPECT_EQ(plan_matrix(Type::Q8_0, 96, 1).k_padded, 128);
     EXPECT_EQ(plan_matrix(Type::Q8_0, 96, 17).panels, 2);
     EXPECT_FALSE(plan_matrix(Type::F16, 96, 1).int8_activations());
-    EXPECT_FALSE(plan_matrix(Type::Q3_K, 256, 1).int8_activations());
-    EXPECT_EQ(plan_matrix(Type::Q3_K, 256, 1).layout, Layout::Rows);
+    EXPECT_EQ(plan_matrix(Type::MXFP4, 2880, 1).k_padded, 2880);
+    EXPECT_FALSE(plan_matrix(Type::TQ2_0, 256, 1).int8_activations());
+    EXPECT_EQ(plan_matrix(Type::TQ2_0, 256, 1).layout, Layout::Rows);
 }
 
 TEST(Pack, PanelsInAnyOrderAreTheSame) {

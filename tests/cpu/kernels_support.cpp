@@ -57,10 +57,11 @@ float half_at(const uint8_t* p) {
     return half_to_float(static_cast<uint16_t>(p[0] | p[1] << 8));
 }
 
-// 32 weights as integers, an integer scale per 16, and the float scale and minimum.
+// 32 weights as integers, an integer scale and minimum per 16, and the float scale and minimum.
 struct PlainBlock {
     int q[32];
     int scale16[2] = {1, 1};
+    int min16[2] = {0, 0};
     float d = 0, m = 0;
 };
 
@@ -85,17 +86,70 @@ void q6_block(const uint8_t* p, int s, PlainBlock& o) {
     for (int h = 0; h < 2; h++)
         o.scale16[h] = static_cast<int8_t>(p[192 + 2 * s + h]);
 }
+int two_bits(const uint8_t* p, int s, int e) {
+    return p[32 * (s / 4) + e] >> 2 * (s % 4) & 3;
+}
+void q2_block(const uint8_t* p, int s, PlainBlock& o) {
+    o.d = half_at(p + 80);
+    o.m = half_at(p + 82);
+    for (int e = 0; e < 32; e++)
+        o.q[e] = two_bits(p + 16, s, e);
+    for (int h = 0; h < 2; h++) {
+        o.scale16[h] = p[2 * s + h] & 15;
+        o.min16[h] = p[2 * s + h] >> 4;
+    }
+}
+void q3_block(const uint8_t* p, int s, PlainBlock& o) {
+    o.d = half_at(p + 108);
+    for (int e = 0; e < 32; e++)
+        o.q[e] = two_bits(p + 32, s, e) + 4 * (p[e] >> s & 1) - 4;
+    const uint8_t* scales = p + 96;
+    for (int h = 0; h < 2; h++) {
+        const int i = 2 * s + h;
+        const int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
+        o.scale16[h] = low + 16 * (scales[8 + i % 4] >> 2 * (i / 4) & 3) - 32;
+    }
+}
+constexpr int kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                1,    13,   25,  38,  53,  69,  89,  113};
+constexpr int kFp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+void iq4_xs_block(const uint8_t* p, int s, PlainBlock& o) {
+    const int low = p[4 + s / 2] >> 4 * (s % 2) & 15, high = p[2 + s / 4] >> 2 * (s % 4) & 3;
+    o.d = half_at(p) * static_cast<float>(low + 16 * high - 32);
+    for (int e = 0; e < 32; e++)
+        o.q[e] = kIq4Values[nibble(p + 8 + 16 * s, e)];
+}
+void mxfp4_block(const uint8_t* p, PlainBlock& o) {
+    o.d = std::ldexp(1.0f, p[0] - 128);
+    for (int e = 0; e < 32; e++)
+        o.q[e] = kFp4Values[nibble(p + 1, e)];
+}
 PlainBlock plain_block(Type type, const uint8_t* row, int b) {
     PlainBlock o;
     const QuantDef& def = info(type);
     const uint8_t* p = row + row_bytes(def, uint64_t(b) * 32 / def.block_elems * def.block_elems);
-    if (type == Type::Q4_K || type == Type::Q5_K) {
+    switch (type) {
+    case Type::Q4_K:
+    case Type::Q5_K:
         super_block(p, b % 8, type == Type::Q5_K, o);
         return o;
-    }
-    if (type == Type::Q6_K) {
+    case Type::Q6_K:
         q6_block(p, b % 8, o);
         return o;
+    case Type::Q2_K:
+        q2_block(p, b % 8, o);
+        return o;
+    case Type::Q3_K:
+        q3_block(p, b % 8, o);
+        return o;
+    case Type::IQ4_XS:
+        iq4_xs_block(p, b % 8, o);
+        return o;
+    case Type::MXFP4:
+        mxfp4_block(p, o);
+        return o;
+    default:
+        break;
     }
     o.d = half_at(p);
     if (type == Type::Q4_1 || type == Type::Q5_1) o.m = half_at(p + 2);
@@ -106,6 +160,9 @@ PlainBlock plain_block(Type type, const uint8_t* row, int b) {
             break;
         case Type::Q4_0:
             o.q[e] = nibble(p + 2, e) - 8;
+            break;
+        case Type::IQ4_NL:
+            o.q[e] = kIq4Values[nibble(p + 2, e)];
             break;
         case Type::Q4_1:
             o.q[e] = nibble(p + 4, e);
@@ -135,8 +192,8 @@ std::vector<const Kernels*> all_levels() {
 }
 
 std::vector<Type> int8_types() {
-    return {Type::Q4_0, Type::Q4_1, Type::Q5_0, Type::Q5_1,
-            Type::Q8_0, Type::Q4_K, Type::Q5_K, Type::Q6_K};
+    return {Type::Q4_0, Type::Q4_1, Type::Q5_0, Type::Q5_1,   Type::Q8_0,   Type::Q2_K, Type::Q3_K,
+            Type::Q4_K, Type::Q5_K, Type::Q6_K, Type::IQ4_NL, Type::IQ4_XS, Type::MXFP4};
 }
 
 std::vector<uint8_t> random_rows(Type type, int k, int rows, Random& random) {
@@ -167,6 +224,15 @@ std::vector<uint8_t> random_rows(Type type, int k, int rows, Random& random) {
         }
     }
     return bytes;
+}
+
+bool is_float_scale(Type type, size_t at) {
+    if (type == Type::MXFP4) return at == 0;
+    const ScalePlaces places = scale_places(type);
+    for (const int place : {places.first, places.second}) {
+        if (place >= 0 && (at == size_t(place) || at == size_t(place) + 1)) return true;
+    }
+    return false;
 }
 
 std::vector<float> random_floats(size_t n, float size, Random& random) {
@@ -221,10 +287,15 @@ float plain_dot(Type type, const uint8_t* row, int k, const PlainToken& token) {
     for (int b = 0; b < static_cast<int>(token.d.size()); b++) {
         PlainBlock w = {};
         if (b < k / 32) w = plain_block(type, row, b);
-        int sum = 0;
-        for (int e = 0; e < 32; e++)
+        int sum = 0, mins = 0;
+        for (int e = 0; e < 32; e++) {
             sum += w.scale16[e / 16] * w.q[e] * token.q[size_t(b * 32 + e)];
+            mins -= w.min16[e / 16] * token.q[size_t(b * 32 + e)];
+        }
         acc = std::fma(static_cast<float>(sum), w.d * token.d[size_t(b)], acc);
+        if (type == Type::Q2_K) {
+            acc = std::fma(static_cast<float>(mins), w.m * token.d[size_t(b)], acc);
+        }
         if (has_minimum(type)) acc = std::fma(w.m, token.s[size_t(b)], acc);
     }
     return acc;

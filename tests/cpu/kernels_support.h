@@ -28,11 +28,13 @@ class Lines {
 };
 
 std::vector<const Kernels*> all_levels();
-// The eight types with int8 panels.
+// The types with int8 panels.
 std::vector<Type> int8_types();
 
 // GGUF rows of random bits with finite scales of both signs.
 std::vector<uint8_t> random_rows(Type type, int k, int rows, Random& random);
+// Whether byte `at` of a block belongs to a float scale, minimum or exponent.
+bool is_float_scale(Type type, size_t at);
 std::vector<float> random_floats(size_t n, float size, Random& random);
 
 // A packed matrix with its memory.

@@ -4,7 +4,9 @@
 // are more tiles over a panel that stays in L1. Per output, always the same chain over the blocks
 // 0, 1, 2 ..:
 //   acc = fma(float(sum q_row * q_token), d_row * d_token, acc)
-//   acc = fma(m_row, s_token, acc)      only for types with a minimum
+//   acc = fma(m_row, s_token, acc)      only for types with a minimum (Q2_K, where minimums are
+//                                       per 16: acc = fma(float(sum min * nsum), m_row * d_token,
+//                                       acc), nsum being -sum of 16 q_token)
 // The integer sum is exact, so neither the level nor the number of tokens can change a bit.
 #pragma once
 #include "backends/cpu/kernels/formats.inl"
@@ -57,7 +59,7 @@ template <class F, int T>
 NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
     const int8_t* q = a.q + o * kBlock;
     VecI sum[T];
-    if constexpr (F::kScale16) {
+    if constexpr (F::kScale != Scale::Float) {
         VecI high[T];
         NIB_UNROLL for (int t = 0; t < T; t++) {
             sum[t] = start_sum<F>(a.nsum16 + 2 * (o + t));
@@ -70,7 +72,12 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
             }
         }
         NIB_UNROLL for (int t = 0; t < T; t++) {
-            sum[t] = add_i32(mul_i32(sum[t], w.scale[0]), mul_i32(high[t], w.scale[1]));
+            if constexpr (F::kScale == Scale::Per16Small) {
+                sum[t] = add_product16(zero_i32(), sum[t], w.scale[0]);
+                sum[t] = add_product16(sum[t], high[t], w.scale[1]);
+            } else {
+                sum[t] = add_i32(mul_i32(sum[t], w.scale[0]), mul_i32(high[t], w.scale[1]));
+            }
         }
     } else {
         NIB_UNROLL for (int t = 0; t < T; t++) sum[t] = start_sum<F>(a.nsum + o + t);
@@ -82,7 +89,13 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
     }
     NIB_UNROLL for (int t = 0; t < T; t++) {
         acc[t] = fma(to_float(sum[t]), mul(w.d, set1(a.d[o + t])), acc[t]);
-        if constexpr (F::kHasMin) acc[t] = fma(w.m, set1(a.s[o + t]), acc[t]);
+        if constexpr (F::kMin == Min::Per32) acc[t] = fma(w.m, set1(a.s[o + t]), acc[t]);
+        if constexpr (F::kMin == Min::Per16) {
+            const int32_t* nsum = a.nsum16 + 2 * (o + t);
+            VecI low = add_product16(zero_i32(), set1_i32(nsum[0]), w.min[0]);
+            low = add_product16(low, set1_i32(nsum[1]), w.min[1]);
+            acc[t] = fma(to_float(low), mul(w.m, set1(a.d[o + t])), acc[t]);
+        }
     }
 }
 // N tokens in groups of at most kTokenGroup, unrolled.
@@ -203,6 +216,16 @@ void matmul_int8(const Matrix& m,
         return run_format<FormatQ5_K>(m, first, end, a, out);
     case Type::Q6_K:
         return run_format<FormatQ6_K>(m, first, end, a, out);
+    case Type::Q2_K:
+        return run_format<FormatQ2_K>(m, first, end, a, out);
+    case Type::Q3_K:
+        return run_format<FormatQ3_K>(m, first, end, a, out);
+    case Type::IQ4_NL:
+        return run_format<FormatIQ4_NL>(m, first, end, a, out);
+    case Type::IQ4_XS:
+        return run_format<FormatIQ4_XS>(m, first, end, a, out);
+    case Type::MXFP4:
+        return run_format<FormatMXFP4>(m, first, end, a, out);
     default:
         __builtin_trap();  // Matrix::int8_activations() says which types come here
     }

@@ -259,5 +259,18 @@ NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
             _mm256_add_epi32(sum.hi, _mm256_madd_epi16(hi, one))};
 }
 
+NIB_INLINE VecU8 load_table(const uint8_t* p) {
+    const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_broadcastsi128_si256(table), _mm256_broadcastsi128_si256(table)};
+}
+NIB_INLINE VecU8 lookup(VecU8 table, VecU8 numbers) {
+    return {_mm256_shuffle_epi8(table.lo, numbers.lo), _mm256_shuffle_epi8(table.hi, numbers.hi)};
+}
+
+NIB_INLINE VecI add_product16(VecI sum, VecI a, VecI b) {
+    return {_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, b.lo)),
+            _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b.hi))};
+}
+
 }  // namespace
 }  // namespace nib::cpu

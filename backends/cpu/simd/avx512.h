@@ -210,5 +210,16 @@ NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
     return sum;
 }
 
+NIB_INLINE VecU8 load_table(const uint8_t* p) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+NIB_INLINE VecU8 lookup(VecU8 table, VecU8 numbers) {
+    return _mm512_shuffle_epi8(table, numbers);
+}
+
+NIB_INLINE VecI add_product16(VecI sum, VecI a, VecI b) {
+    return _mm512_dpwssd_epi32(sum, a, b);
+}
+
 }  // namespace
 }  // namespace nib::cpu

@@ -315,5 +315,24 @@ NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
     return sum;
 }
 
+// A table of 16 bytes, and its bytes by number (0..15).
+NIB_INLINE VecU8 load_table(const uint8_t* p) {
+    VecU8 r;
+    for (int i = 0; i < 64; i++)
+        r.v[i] = p[i % 16];
+    return r;
+}
+NIB_INLINE VecU8 lookup(VecU8 table, VecU8 numbers) {
+    for (int i = 0; i < 64; i++)
+        numbers.v[i] = table.v[numbers.v[i]];
+    return numbers;
+}
+
+// sum + a * b where a is a signed 16-bit number and b's low half is one; b's high half is zero.
+NIB_INLINE VecI add_product16(VecI sum, VecI a, VecI b) {
+    NIB_LANES sum.v[i] += static_cast<int16_t>(a.v[i]) * static_cast<int16_t>(b.v[i]);
+    return sum;
+}
+
 }  // namespace
 }  // namespace nib::cpu
