@@ -82,7 +82,7 @@ struct Instruction {
     int row_work = 0;
     bool joins = false;  // its units may run together with those of the instruction before it
     const char* name = "";
-    int32_t node = -1;  // of the plan, for traces
+    int32_t node = -1;   // of the plan, for traces
     Value x, y, z, out;  // inputs and result
     bool has_y = false;
     const Matrix* matrix = nullptr;

@@ -186,8 +186,8 @@ size_t matmul_float_scratch(const Matrix& m) {
 }
 
 size_t attention_scratch(int group, int head_dim) {
-    // q, two outputs and four numbers for each head of each row; weights of a page for four heads of
-    // each row.
+    // q, two outputs and four numbers for each head of each row; weights of a page for four heads
+    // of each row.
     const size_t heads = size_t(kAttentionRows) * size_t(group);
     const size_t weights = size_t(kAttentionRows) * 4 * kPageTokens;
     return align64((heads * (3 * size_t(head_dim) + 4) + weights) * sizeof(float));
