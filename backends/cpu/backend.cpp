@@ -180,6 +180,9 @@ class CpuExecutor : public Executor {
                                                     const CpuWeights& weights,
                                                     std::span<const KvGroupSpec> kv) {
         auto e = std::unique_ptr<CpuExecutor>(new CpuExecutor(std::move(plan), pool));
+        e->kv_.assign(kv.begin(), kv.end());
+        e->attention_.resize(kv.size());
+        e->pass_.attention = e->attention_.data();
         NIB_TRY(e->prepare(kernels, weights, kv));
         return std::unique_ptr<Executor>(std::move(e));
     }
@@ -191,6 +194,8 @@ class CpuExecutor : public Executor {
         pass_.step = &step;
         pass_.n = step.n_rows;
         fit_pages(step);
+        for (size_t g = 0; g < kv_.size(); g++)
+            plan_attention(step, kv_[g], pool_.threads(), attention_[g]);
         run_list(trunk_);
         const Place& logits = plan_->places[static_cast<size_t>(plan_->graph.result().node)];
         const int32_t n_vocab = plan_->graph.node(plan_->graph.result()).shape.width();
@@ -328,6 +333,8 @@ class CpuExecutor : public Executor {
     std::vector<Instruction> trunk_, tail_;
     HugeBuffer memory_;
     std::vector<ThreadScratch> scratch_;
+    std::vector<KvGroupSpec> kv_;
+    std::vector<AttentionWork> attention_;  // [KV group] of the step
     Pass pass_;
     std::vector<Bound> bound_;
     std::vector<int> starts_;

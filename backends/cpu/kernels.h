@@ -170,6 +170,11 @@ struct Kernels {
     void (*kv_store)(const float* k, const float* v, int head_dim, int slot, uint16_t* page);
     // scratch: attention_scratch(group, head_dim) bytes, 64-byte aligned, one per thread.
     void (*attention)(const AttentionRows& rows, void* scratch);
+    // The same in parts with the same bits: positions chunk * kChunkTokens on, kChunkTokens of
+    // them, to `part`, attention_part_floats; any thread, any order.
+    void (*attention_chunk)(const AttentionRows& rows, int64_t chunk, float* part, void* scratch);
+    // Then the parts of all chunks from that of begin(0) on, in order and one after another.
+    void (*attention_merge)(const AttentionRows& rows, const float* parts, int n, void* scratch);
     // What the level can do at most (roofline.h). Each returns something made of all that it
     // computed, so that no part of it can be left out.
     // Reads the bytes (a multiple of 1024, 64-byte aligned), fetching `ahead` bytes before use.
@@ -182,6 +187,10 @@ struct Kernels {
 };
 size_t matmul_float_scratch(const Matrix& m);
 size_t attention_scratch(int group, int head_dim);
+// Whole vectors for each part, so that the next one is aligned.
+inline size_t attention_part_floats(int rows, int group, int head_dim) {
+    return size_t(round_up(rows * group * (head_dim + 2), 16));
+}
 
 // The levels built in and usable on this CPU, best first; "scalar" is always there.
 const Kernels* const* usable_kernels(int* count);

@@ -49,17 +49,37 @@ struct ThreadScratch {
     std::vector<const uint16_t*> pages;  // at least as many as the longest sequence of the step has
 };
 
+// Attention of a step, the same for all layers of a KV group. A set is up to kAttentionRows rows of
+// one sequence that follow each other in one page; a piece is a set, or one chunk of positions of
+// it where there are too few sets to share out.
+struct AttentionWork {
+    struct Set {
+        int row, rows;
+        int first_piece, pieces;
+    };
+    struct Piece {
+        int set;
+        int64_t chunk;  // -1: all of them
+    };
+    std::vector<Set> sets;
+    std::vector<Piece> pieces;
+    bool split = false;
+    int64_t seen = 0;          // positions, over all rows
+    std::vector<float> parts;  // [piece][KV head] while split
+};
+
 // One pass over a list of instructions: the trunk, or one slice of the tail.
 struct Pass {
     const StepInputs* step = nullptr;
     const Kernels* kernels = nullptr;
     float* arena = nullptr;
-    uint8_t* a8 = nullptr;             // int8 activations of the current input
-    uint8_t* a8_rest = nullptr;        // what they leave of it, for matmuls of high precision
-    float* ropes = nullptr;            // tables of the step: see Instruction::rope_offset
-    ThreadScratch* scratch = nullptr;  // [threads]
-    int n = 0;                         // rows of this pass
-    int first_output = 0;              // tail: which wanted row is row 0
+    uint8_t* a8 = nullptr;               // int8 activations of the current input
+    uint8_t* a8_rest = nullptr;          // what they leave of it, for matmuls of high precision
+    float* ropes = nullptr;              // tables of the step: see Instruction::rope_offset
+    ThreadScratch* scratch = nullptr;    // [threads]
+    AttentionWork* attention = nullptr;  // [KV group]
+    int n = 0;                           // rows of this pass
+    int first_output = 0;                // tail: which wanted row is row 0
 };
 
 struct Value {
@@ -135,6 +155,12 @@ class Lowering {
     const CpuWeights& weights_;
     std::span<const KvGroupSpec> kv_;
 };
+
+// Plans the attention of a step for `threads` threads. Storage is kept from step to step.
+void plan_attention(const StepInputs& step,
+                    const KvGroupSpec& group,
+                    int threads,
+                    AttentionWork& w);
 
 struct CpuOp {
     const char* name;  // of the op

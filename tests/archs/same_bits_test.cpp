@@ -198,6 +198,44 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"),
     [](const auto& i) { return std::string(i.param); });
 
+// Few rows with a long context are shared out in pieces of 512 positions: alone, four of one
+// sequence, and beside a short neighbour.
+TEST(LongContext, PiecesOfAttentionDoNotMatter) {
+    for (const char* arch : {"llama", "gemma3"}) {
+        TempDir dir;
+        const std::string path = dir.file("tiny.gguf");
+        write_file(path, tiny_gguf(*find_arch(arch), {.keys = {{"context_length", 2048}}}));
+        const auto whole = make_runner(path, {.threads = 1}),
+                   shared = make_runner(path, {.threads = 4});
+        ASSERT_TRUE(whole && shared);
+        const std::vector<int32_t> tokens = prompt(1100, 9);
+        const Logits want = run_chunks(*whole, tokens, 512);
+        for (const size_t chunk : {1, 4}) {
+            const int32_t sequence = shared->kv().open_sequence();
+            const int32_t other = shared->kv().open_sequence();
+            Logits got;
+            for (size_t at = 0; at < tokens.size();) {
+                // The bulk at once, then the rest in small steps.
+                const size_t n = at < 1000 ? 500 : std::min(chunk, tokens.size() - at);
+                const StepPart parts[] = {
+                    {.sequence = sequence,
+                     .tokens = std::span(tokens).subspan(at, n),
+                     .all_logits = true},
+                    {.sequence = other, .tokens = std::span(tokens).first(1)}};
+                const auto done =
+                    shared->step(parts, [&](size_t p, int32_t, std::span<const float> row) {
+                        if (p == 0) got.emplace_back(row.begin(), row.end());
+                    });
+                ASSERT_TRUE(done.ok()) << done.error().message;
+                at += n;
+            }
+            EXPECT_TRUE(same_bits(want, got)) << arch << " in steps of " << chunk;
+            shared->kv().close_sequence(sequence);
+            shared->kv().close_sequence(other);
+        }
+    }
+}
+
 // A row sees exactly W positions, itself included: in a model of window layers only, a token
 // further back than all windows together changes nothing; one within the reach does.
 TEST(Window, ReachesExactlyAsFarAsItSays) {

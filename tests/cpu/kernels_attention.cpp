@@ -176,6 +176,19 @@ TEST(Attention, RowsDoNotKnowTheirNeighbours) {
                             alone.position += r;
                             level->attention(alone, scratch.get());
                         }
+                        // In parts, as if chunks were given to several threads.
+                        std::vector<float> merged(together.size());
+                        all.out = merged.data();
+                        const int64_t chunk = all.begin(0) / kChunkTokens;
+                        const auto parts = int((all.end(rows - 1) - 1) / kChunkTokens - chunk) + 1;
+                        const size_t size = attention_part_floats(rows, group, dim);
+                        std::vector<float> memory(size * size_t(parts), NAN);
+                        for (int i = parts - 1; i >= 0; i--) {
+                            level->attention_chunk(all, chunk + i, &memory[size_t(i) * size],
+                                                   scratch.get());
+                        }
+                        level->attention_merge(all, memory.data(), parts, scratch.get());
+                        ASSERT_EQ(first_difference(together, merged), "") << position;
                         ASSERT_EQ(first_difference(together, one), "")
                             << level->name << " dim " << dim << " group " << group << " position "
                             << position << " window " << window << " rows " << rows;

@@ -255,15 +255,15 @@ void attend_page(const AttentionRows& r, const AttentionState& s, const PageView
 }
 
 // total = total * a + o * b with the weights that the larger maximum gives; the same formula for
-// every chunk.
-void merge_chunk(const AttentionRows& r, const AttentionState& s, int row) {
-    for (int g = 0; g < r.group; g++) {
-        const size_t at = size_t(row) * size_t(r.group) + size_t(g);
+// every chunk. A row that sees nothing of a chunk is not touched by it.
+void merge_chunk(const AttentionRows& r, const AttentionState& s) {
+    for (int at = 0; at < r.rows * r.group; at++) {
         const float before = s.total_m[at], chunk = s.m[at];
+        if (chunk == kMinusInfinity && s.l[at] == 0.0f) continue;
         const float now = before > chunk ? before : chunk;
         const VecF a = exp_of(set1(before - now)), b = exp_of(set1(chunk - now));
-        float* total = s.total + at * size_t(r.head_dim);
-        const float* o = s.o + at * size_t(r.head_dim);
+        float* total = s.total + size_t(at) * size_t(r.head_dim);
+        const float* o = s.o + size_t(at) * size_t(r.head_dim);
         for (int i = 0; i < r.head_dim; i += 16) {
             store(total + i, fma(load(o + i), b, mul(load(total + i), a)));
         }
@@ -297,29 +297,25 @@ void arrange_q(const AttentionRows& r, float* q) {
     }
 }
 
-void attention(const AttentionRows& r, void* scratch) {
-    const AttentionState s = attention_state(r, scratch);
-    arrange_q(r, s.q);
-    clear_state(r, s.total, s.total_m, s.total_l);
-    const int64_t first = r.begin(0), end = r.end(r.rows - 1);
-    for (int64_t chunk = first / kChunkTokens * kChunkTokens; chunk < end; chunk += kChunkTokens) {
-        const int64_t chunk_end = chunk + kChunkTokens < end ? chunk + kChunkTokens : end;
-        clear_state(r, s.o, s.m, s.l);
-        const int64_t seen = first > chunk ? first : chunk;
-        for (int64_t at = seen / kPageTokens * kPageTokens; at < chunk_end; at += kPageTokens) {
-            PageView view;
-            view.page = r.pages[at / kPageTokens];
-            for (int row = 0; row < r.rows; row++) {
-                const int64_t lo = r.begin(row) - at, hi = r.end(row) - at;
-                view.lo[row] = lo > 0 ? static_cast<int>(lo < kPageTokens ? lo : kPageTokens) : 0;
-                view.hi[row] = static_cast<int>(hi < kPageTokens ? hi : kPageTokens);
-            }
-            attend_page(r, s, view);
-        }
+// o, m and l of positions chunk * kChunkTokens on.
+void run_chunk(const AttentionRows& r, const AttentionState& s, int64_t chunk) {
+    const int64_t start = chunk * kChunkTokens, last = r.end(r.rows - 1);
+    const int64_t end = start + kChunkTokens < last ? start + kChunkTokens : last;
+    const int64_t seen = r.begin(0) > start ? r.begin(0) : start;
+    clear_state(r, s.o, s.m, s.l);
+    for (int64_t at = seen / kPageTokens * kPageTokens; at < end; at += kPageTokens) {
+        PageView view;
+        view.page = r.pages[at / kPageTokens];
         for (int row = 0; row < r.rows; row++) {
-            if (r.begin(row) < chunk_end && r.end(row) > chunk) merge_chunk(r, s, row);
+            const int64_t lo = r.begin(row) - at, hi = r.end(row) - at;
+            view.lo[row] = lo > 0 ? static_cast<int>(lo < kPageTokens ? lo : kPageTokens) : 0;
+            view.hi[row] = static_cast<int>(hi < kPageTokens ? hi : kPageTokens);
         }
+        attend_page(r, s, view);
     }
+}
+
+void write_out(const AttentionRows& r, const AttentionState& s) {
     for (int row = 0; row < r.rows; row++) {
         for (int g = 0; g < r.group; g++) {
             const size_t at = size_t(row) * size_t(r.group) + size_t(g);
@@ -330,6 +326,44 @@ void attention(const AttentionRows& r, void* scratch) {
             }
         }
     }
+}
+
+void attention(const AttentionRows& r, void* scratch) {
+    const AttentionState s = attention_state(r, scratch);
+    arrange_q(r, s.q);
+    clear_state(r, s.total, s.total_m, s.total_l);
+    const int64_t end = r.end(r.rows - 1);
+    for (int64_t chunk = r.begin(0) / kChunkTokens; chunk * kChunkTokens < end; chunk++) {
+        run_chunk(r, s, chunk);
+        merge_chunk(r, s);
+    }
+    write_out(r, s);
+}
+
+// The state with o, m and l in a part.
+AttentionState state_of_part(const AttentionRows& r, float* part, void* scratch) {
+    const size_t heads = size_t(r.rows) * size_t(r.group);
+    AttentionState s = attention_state(r, scratch);
+    s.o = part;
+    s.m = part + heads * size_t(r.head_dim);
+    s.l = s.m + heads;
+    return s;
+}
+
+void attention_chunk(const AttentionRows& r, int64_t chunk, float* part, void* scratch) {
+    const AttentionState s = state_of_part(r, part, scratch);
+    arrange_q(r, s.q);
+    run_chunk(r, s, chunk);
+}
+
+void attention_merge(const AttentionRows& r, const float* parts, int n, void* scratch) {
+    const size_t size = attention_part_floats(r.rows, r.group, r.head_dim);
+    const AttentionState s = attention_state(r, scratch);
+    clear_state(r, s.total, s.total_m, s.total_l);
+    for (int i = 0; i < n; i++) {
+        merge_chunk(r, state_of_part(r, const_cast<float*>(parts) + size_t(i) * size, scratch));
+    }
+    write_out(r, s);
 }
 
 void kv_store(const float* k, const float* v, int head_dim, int slot, uint16_t* page) {

@@ -31,6 +31,8 @@ constexpr Kernels make_table(const char* name) {
         .rope = rope,
         .kv_store = kv_store,
         .attention = attention,
+        .attention_chunk = attention_chunk,
+        .attention_merge = attention_merge,
         .probe_read = probe_read,
         .probe_int8 = probe_int8,
         .probe_float = probe_float,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// attention: first every row's k and v go to their places in the KV blocks, then every (16 rows, KV
-// head) is a unit. What a row sees depends on its position alone, so a chunk of a prompt and a
-// single token of a decode step are the same work.
+// attention: first every row's k and v go to their places in the KV blocks, then every (set of
+// rows, KV head) is a unit. What a row sees depends on its position alone, so a chunk of a prompt
+// and a single token of a decode step are the same work. Where a step has few rows with long
+// contexts, every 512 positions of a set are a unit, and their results are merged afterwards: the
+// kernel does the same in one call, so the bits are the same.
 #include "backends/cpu/op.h"
 
 #include <algorithm>
@@ -30,14 +32,8 @@ void store(const Instruction& i, const Pass& p, int first, int end, int) {
     }
 }
 
-int tile_heads(const Instruction& i, const Pass& p) {
-    return (p.n + kTile - 1) / kTile * i.params.attention.n_kv_heads;
-}
-
-// Rows from `row` on, before `end`, that follow each other in one sequence and one page.
-int rows_together(const Pass& p, int row, int end) {
-    const StepInputs& s = *p.step;
-    end = std::min(end, row + kAttentionRows);
+int rows_together(const StepInputs& s, int row) {
+    const int end = std::min(s.n_rows, row + kAttentionRows);
     int next = row + 1;
     while (next < end && s.sequences[next] == s.sequences[row] &&
            s.positions[next] == s.positions[next - 1] + 1 &&
@@ -47,49 +43,103 @@ int rows_together(const Pass& p, int row, int end) {
     return next - row;
 }
 
-void attend_tile(const Instruction& i, const Pass& p, int tile, int head, ThreadScratch& scratch) {
+// What the kernel needs for a set and a KV head. The pages are those of positions first .. end.
+AttentionRows rows_of(const Instruction& i,
+                      const Pass& p,
+                      const AttentionWork::Set& set,
+                      int head,
+                      ThreadScratch& scratch) {
     const AttentionSpec& a = i.params.attention;
     const int group = a.n_heads / a.n_kv_heads;
     const int at = head * group * a.head_dim;
-    const int end = std::min(p.n, (tile + 1) * kTile);
-    int32_t sequence = -1;
-    int64_t known_begin = 0, known_end = 0;  // blocks whose pages are in scratch.pages
-    for (int r = tile * kTile; r < end;) {
-        AttentionRows rows{.q = i.x.row(p, r) + at,
-                           .ldq = static_cast<size_t>(i.x.stride),
-                           .rows = rows_together(p, r, end),
-                           .group = group,
-                           .head_dim = a.head_dim,
-                           .pages = scratch.pages.data(),
-                           .position = p.step->positions[r],
-                           .window = a.window,
-                           .scale = a.scale,
-                           .softcap = a.softcap,
-                           .out = i.out.row(p, r) + at,
-                           .ldout = static_cast<size_t>(i.out.stride)};
-        const int64_t first_block = rows.begin(0) / kBlockTokens;
-        const int64_t end_block = (rows.end(rows.rows - 1) - 1) / kBlockTokens + 1;
-        if (sequence != p.step->sequences[r] || first_block < known_begin) {
-            sequence = p.step->sequences[r];
-            known_begin = known_end = first_block;
-        }
-        for (known_end = std::max(known_end, first_block); known_end < end_block; known_end++) {
-            scratch.pages[static_cast<size_t>(known_end)] =
-                page(i, p, r, known_end * kBlockTokens, head);
-        }
-        p.kernels->attention(rows, scratch.bytes);
-        r += rows.rows;
+    return {.q = i.x.row(p, set.row) + at,
+            .ldq = static_cast<size_t>(i.x.stride),
+            .rows = set.rows,
+            .group = group,
+            .head_dim = a.head_dim,
+            .pages = scratch.pages.data(),
+            .position = p.step->positions[set.row],
+            .window = a.window,
+            .scale = a.scale,
+            .softcap = a.softcap,
+            .out = i.out.row(p, set.row) + at,
+            .ldout = static_cast<size_t>(i.out.stride)};
+}
+
+void find_pages(const Instruction& i,
+                const Pass& p,
+                int row,
+                int head,
+                int64_t first,
+                int64_t end,
+                ThreadScratch& scratch) {
+    for (int64_t b = first / kBlockTokens; b * kBlockTokens < end; b++) {
+        scratch.pages[static_cast<size_t>(b)] = page(i, p, row, b * kBlockTokens, head);
     }
 }
 
-void attend(const Instruction& i, const Pass& p, int first, int end, int thread) {
-    const int tiles = (p.n + kTile - 1) / kTile;
-    for (int u = first; u < end; u++)
-        attend_tile(i, p, u % tiles, u / tiles, p.scratch[thread]);
+float* part_of(const Instruction& i, const AttentionWork& w, int piece, int head, int rows) {
+    const AttentionSpec& a = i.params.attention;
+    // Parts of a set and a head follow each other.
+    const AttentionWork::Set& set = w.sets[static_cast<size_t>(w.pieces[size_t(piece)].set)];
+    const size_t size = attention_part_floats(rows, a.n_heads / a.n_kv_heads, a.head_dim);
+    const size_t most = attention_part_floats(kAttentionRows, a.n_heads / a.n_kv_heads, a.head_dim);
+    const auto first = static_cast<size_t>(set.first_piece) * static_cast<size_t>(a.n_kv_heads);
+    const auto skipped = static_cast<size_t>(set.pieces) * static_cast<size_t>(head);
+    return const_cast<float*>(w.parts.data()) + first * most +
+           (skipped + static_cast<size_t>(piece - set.first_piece)) * size;
 }
 
-int one(const Instruction&, const Pass&) {
-    return 1;
+void attend(const Instruction& i, const Pass& p, int first, int end, int thread) {
+    const AttentionWork& w = p.attention[i.group];
+    ThreadScratch& scratch = p.scratch[thread];
+    const int heads = i.params.attention.n_kv_heads;
+    for (int u = first; u < end; u++) {
+        const AttentionWork::Piece& piece = w.pieces[static_cast<size_t>(u / heads)];
+        const AttentionWork::Set& set = w.sets[static_cast<size_t>(piece.set)];
+        const int head = u % heads;
+        const AttentionRows rows = rows_of(i, p, set, head, scratch);
+        const int64_t last = rows.end(rows.rows - 1);
+        if (piece.chunk < 0) {
+            find_pages(i, p, set.row, head, rows.begin(0), last, scratch);
+            p.kernels->attention(rows, scratch.bytes);
+        } else {
+            const int64_t start = piece.chunk * kChunkTokens;
+            find_pages(i, p, set.row, head, std::max(start, rows.begin(0)),
+                       std::min(start + kChunkTokens, last), scratch);
+            p.kernels->attention_chunk(rows, piece.chunk, part_of(i, w, u / heads, head, set.rows),
+                                       scratch.bytes);
+        }
+    }
+}
+
+int pieces(const Instruction& i, const Pass& p) {
+    return static_cast<int>(p.attention[i.group].pieces.size()) * i.params.attention.n_kv_heads;
+}
+
+// About 20 us at 30 GMAC/s, as for a matmul.
+int pieces_of_a_claim(const Instruction& i, const Pass& p) {
+    const AttentionSpec& a = i.params.attention;
+    const double macs =
+        2.0 * static_cast<double>(p.attention[i.group].seen) * a.n_heads * a.head_dim;
+    return static_cast<int>(std::clamp(20 * 30e3 * pieces(i, p) / macs, 1.0, 65535.0));
+}
+
+void merge(const Instruction& i, const Pass& p, int first, int end, int thread) {
+    const AttentionWork& w = p.attention[i.group];
+    ThreadScratch& scratch = p.scratch[thread];
+    const int heads = i.params.attention.n_kv_heads;
+    for (int u = first; u < end; u++) {
+        const AttentionWork::Set& set = w.sets[static_cast<size_t>(u / heads)];
+        const AttentionRows rows = rows_of(i, p, set, u % heads, scratch);
+        p.kernels->attention_merge(rows, part_of(i, w, set.first_piece, u % heads, set.rows),
+                                   set.pieces, scratch.bytes);
+    }
+}
+
+int merges(const Instruction& i, const Pass& p) {
+    const AttentionWork& w = p.attention[i.group];
+    return w.split ? static_cast<int>(w.sets.size()) * i.params.attention.n_kv_heads : 0;
 }
 
 bool supports(const Graph&, const Node& node) {
@@ -106,14 +156,67 @@ void lower(Lowering& l, int32_t index) {
     i.run = store;
     l.push(i);
     i.name = "attention";
-    i.units = tile_heads;
+    i.units = pieces;
     i.row_work = 0;
-    i.most = one;
+    i.most = pieces_of_a_claim;
     i.run = attend;
+    l.push(i);
+    i.name = "attention_merge";
+    i.units = merges;
+    i.row_work = 2 * i.out.width();
+    i.most = nullptr;
+    i.run = merge;
     l.push(i);
 }
 
 }  // namespace
+
+void plan_attention(const StepInputs& step,
+                    const KvGroupSpec& group,
+                    int threads,
+                    AttentionWork& w) {
+    w.sets.clear();
+    w.pieces.clear();
+    w.seen = 0;
+    if (group.layers.empty()) return;
+    const AttentionSpec& a = group.layers.front();
+    const auto begin = [&](int row) {
+        return group.window ? std::max<int64_t>(0, step.positions[row] - group.window + 1) : 0;
+    };
+    for (int row = 0; row < step.n_rows;) {
+        const int rows = rows_together(step, row);
+        w.sets.push_back({row, rows, 0, 0});
+        for (int r = row; r < row + rows; r++)
+            w.seen += step.positions[r] + 1 - begin(r);
+        row += rows;
+    }
+    // Enough units for every thread to end at about the same time.
+    w.split = threads > 1 && w.sets.size() * static_cast<size_t>(a.n_kv_heads) <
+                                 size_t{4} * static_cast<size_t>(threads);
+    for (size_t s = 0; s < w.sets.size(); s++) {
+        AttentionWork::Set& set = w.sets[s];
+        const int64_t first = begin(set.row) / kChunkTokens;
+        const int64_t last = step.positions[set.row + set.rows - 1] / kChunkTokens;
+        set.first_piece = static_cast<int>(w.pieces.size());
+        set.pieces = w.split ? static_cast<int>(last - first + 1) : 1;
+        for (int c = 0; c < set.pieces; c++)
+            w.pieces.push_back({static_cast<int>(s), w.split ? first + c : -1});
+    }
+    // Nothing to gain if every set has one chunk only.
+    if (w.split && w.pieces.size() == w.sets.size()) {
+        w.split = false;
+        for (AttentionWork::Piece& piece : w.pieces)
+            piece.chunk = -1;
+    }
+    if (!w.split) return;
+    size_t floats = 0;
+    for (const AttentionSpec& layer : group.layers) {
+        const int heads = layer.n_heads / layer.n_kv_heads;
+        floats = std::max(floats, attention_part_floats(kAttentionRows, heads, layer.head_dim) *
+                                      static_cast<size_t>(layer.n_kv_heads));
+    }
+    if (w.parts.size() < floats * w.pieces.size()) w.parts.resize(2 * floats * w.pieces.size());
+}
 
 extern const CpuOp cpu_op_attention = {.name = "attention", .supports = supports, .lower = lower};
 
