@@ -45,8 +45,8 @@ TESTS = {  # name: (words, format, whether more is better)
 }
 
 
-def run(command):
-    """(stdout, seconds, peak MiB) of a process; ends the program if it fails."""
+def run(command, both=False):
+    """(stdout, seconds, peak MiB) of a process; ends the program if it fails. both: stderr too."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
@@ -59,7 +59,7 @@ def run(command):
         if child.returncode != 0:
             sys.exit(f"compare: {' '.join(command)} ended with {child.returncode}: "
                      + " | ".join(errors.strip().splitlines()[-3:]))
-        return text, seconds, usage.ru_maxrss / 1024
+        return text + (errors if both else ""), seconds, usage.ru_maxrss / 1024
 
 
 class Nib:
@@ -127,7 +127,7 @@ class Peer:
         context = sequences * (BATCH_PROMPT + BATCH_TOKENS)
         out, _, _ = run([f"{self.folder}/llama-batched-bench", "-m", model, "-c", str(context),
                          "-npp", str(BATCH_PROMPT), "-ntg", str(BATCH_TOKENS), "-npl",
-                         str(sequences), *self.common_flags(setting)])
+                         str(sequences), *self.common_flags(setting)], both=True)
         rows = re.findall(r"^\|((?: *[\d.]+ *\|){10})", out, re.M)
         if not rows:
             sys.exit("compare: llama-batched-bench printed no row")

@@ -42,8 +42,6 @@ Result<LoadedModel> load_model(const ModelRequest& request) {
                                      {.allow_unknown_pre = request.allow_unknown_pre}));
         phase(loaded.times.tokenizer);
     }
-    for (const Weight& w : model->weights)
-        loaded.weights_bytes += double(w.bytes());
     NIB_ASSIGN(loaded.runner, Runner::create(*file, std::move(model),
                                              {.backend = request.backend,
                                               .backend_options = {.threads = request.threads,

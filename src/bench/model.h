@@ -47,7 +47,6 @@ struct LoadTimes {
 struct LoadedModel {
     std::unique_ptr<Runner> runner;
     LoadTimes times;
-    double weights_bytes = 0;  // as the file has them
 };
 
 // Errors: those of GgufFile::open, read_model and Runner::create.
