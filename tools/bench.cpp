@@ -52,13 +52,13 @@ const std::string& given_or(const std::string& text, const std::string& fallback
 // The file of the model. A synthetic one is written to a temporary file that is gone once it is
 // open.
 Result<bench::ModelRequest> model_request(const Options& options) {
-    bench::ModelRequest request{
-        .path = options.model,
-        .backend = {.threads = options.threads, .cpu_level = options.cpu_level},
-        .context = options.ctx_size,
-        .max_rows = options.ubatch_size,
-        .check_tensors = options.check_tensors,
-        .allow_unknown_pre = options.allow_unknown_pre};
+    bench::ModelRequest request{.path = options.model,
+                                .threads = options.threads,
+                                .cpu_level = options.cpu_level,
+                                .context = options.ctx_size,
+                                .max_rows = options.ubatch_size,
+                                .check_tensors = options.check_tensors,
+                                .allow_unknown_pre = options.allow_unknown_pre};
     if (options.synthetic.empty()) {
         NIB_TRY(check_model_exists(options));
         return request;

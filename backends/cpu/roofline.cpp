@@ -18,7 +18,8 @@
 namespace nib::cpu {
 namespace {
 
-constexpr int kRepetitions = 30;
+constexpr int kRepetitions = 30, kLeastRepetitions = 5;
+constexpr double kSeconds = 1.5;            // of everything, about
 constexpr size_t kPiece = size_t(1) << 20;  // of a memory read: one claim
 constexpr size_t kAhead = 4096;             // what the kernels fetch ahead
 constexpr double kCaseSeconds = 2e-3;       // of one repetition of a case that can be scaled
@@ -132,8 +133,12 @@ class Measuring {
              .ops = std::vector<PoolOp>(kEmptyOps, each_thread(nothing, nullptr))});
     }
 
-    void run() {
+    // At least kLeastRepetitions, then until the time is over.
+    void run(double seconds_most) {
+        const auto start = std::chrono::steady_clock::now();
         for (int r = 0; r <= kRepetitions; r++) {
+            const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+            if (r > kLeastRepetitions && spent.count() > seconds_most) break;
             for (Case& c : cases_) {
                 const double seconds = seconds_of(*pool_, c.ops);
                 if (r == 0) continue;  // warms up
@@ -219,7 +224,7 @@ Result<Roofline> measure_roofline(const Kernels& kernels, int threads) {
         m.add_cached(huge, "L2 read", l2 / 2);
         m.add_multiplying();
         m.add_sync();
-        m.run();
+        m.run(kSeconds / double(counts.size()));
     }
     return out;
 }

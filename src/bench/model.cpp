@@ -42,11 +42,10 @@ Result<LoadedModel> load_model(const ModelRequest& request) {
                                      {.allow_unknown_pre = request.allow_unknown_pre}));
         phase(loaded.times.tokenizer);
     }
-    for (const Weight& w : model->weights)
-        loaded.weights_bytes += double(w.bytes());
     NIB_ASSIGN(loaded.runner, Runner::create(*file, std::move(model),
-                                             {.backend = request.backend_name,
-                                              .backend_options = request.backend,
+                                             {.backend = request.backend,
+                                              .backend_options = {.threads = request.threads,
+                                                                  .cpu_level = request.cpu_level},
                                               .context = request.context,
                                               .max_rows = request.max_rows,
                                               .max_sequences = request.max_sequences}));

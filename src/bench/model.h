@@ -26,8 +26,9 @@ uint64_t peak_memory();  // of this process so far, bytes
 
 struct ModelRequest {
     std::string path;
-    BackendOptions backend;
-    std::string backend_name = "cpu";
+    std::string backend = "cpu";
+    int32_t threads = 0;  // as BackendOptions has them
+    std::string cpu_level;
     int32_t context = 0, max_rows = 512, max_sequences = 1;
     bool check_tensors = false, allow_unknown_pre = false;
     bool tokenizer = false;    // read it too, as the program does before it answers
@@ -46,7 +47,6 @@ struct LoadTimes {
 struct LoadedModel {
     std::unique_ptr<Runner> runner;
     LoadTimes times;
-    double weights_bytes = 0;  // as the file has them
 };
 
 // Errors: those of GgufFile::open, read_model and Runner::create.
