@@ -44,6 +44,32 @@ TEST(Encode, TheReferenceBytes) {
     }
 }
 
+uint64_t hash(const std::vector<uint8_t>& bytes) {
+    uint64_t h = 0xcbf29ce484222325;
+    for (const uint8_t byte : bytes)
+        h = (h ^ byte) * 0x100000001b3;
+    return h;
+}
+
+// The same with many values, of which the Python package's bytes are kept as their FNV-1a hash.
+TEST(Encode, TheReferenceBytesOfManyValues) {
+    std::vector<float> values(32 * 512);
+    uint32_t state = 12345;
+    for (float& v : values) {
+        uint32_t sum = 0;
+        for (int i = 0; i < 4; i++) {
+            state = state * 1664525 + 1013904223;
+            sum += state >> 8;
+        }
+        v = static_cast<float>(static_cast<int32_t>(sum >> 4) - (1 << 21)) * 0x1p-24f;
+    }
+    EXPECT_EQ(hash(encode(info(Type::Q4_0), values)), 0xa6007fed9c2d682cu);
+    EXPECT_EQ(hash(encode(info(Type::Q4_1), values)), 0xde68d2c339f45ba6u);
+    EXPECT_EQ(hash(encode(info(Type::Q5_0), values)), 0xdf8e190c44691ae1u);
+    EXPECT_EQ(hash(encode(info(Type::Q5_1), values)), 0xc7a0e6535fce37d5u);
+    EXPECT_EQ(hash(encode(info(Type::Q8_0), values)), 0x4bd2c9c4af796d48u);
+}
+
 TEST(Encode, ARampOfWholeNumbers) {
     std::vector<float> ramp(32);
     for (int i = 0; i < 32; i++)
@@ -72,10 +98,11 @@ TEST(Encode, ErrorsOfGaussianValues) {
     std::vector<float> values(200 * 256);
     for (float& v : values)
         v = gaussian(random);
-    const Bound bounds[] = {{Type::Q4_0, 0.09},  {Type::Q4_1, 0.082},  {Type::Q5_0, 0.045},
-                            {Type::Q5_1, 0.040}, {Type::Q8_0, 0.0057}, {Type::Q2_K, 0.272},
-                            {Type::Q3_K, 0.148}, {Type::Q4_K, 0.073},  {Type::Q5_K, 0.036},
-                            {Type::Q6_K, 0.0178}};
+    const Bound bounds[] = {{Type::Q4_0, 0.09},   {Type::Q4_1, 0.082},    {Type::Q5_0, 0.045},
+                            {Type::Q5_1, 0.040},  {Type::Q8_0, 0.0057},   {Type::Q2_K, 0.268},
+                            {Type::Q3_K, 0.146},  {Type::Q4_K, 0.0708},   {Type::Q5_K, 0.0349},
+                            {Type::Q6_K, 0.0174}, {Type::IQ4_NL, 0.0745}, {Type::IQ4_XS, 0.0752},
+                            {Type::MXFP4, 0.113}};
     for (const Bound& bound : bounds) {
         const std::vector<float> back = round_trip(info(bound.type), values);
         double error = 0, signal = 0;
