@@ -6,7 +6,7 @@
 //               Per16: integer minimums per 16 k, and the step adds m_row * d_token * their sum
 //   kScale      Per16: integer scales per 16 k and two integer sums; Per16Small: both sums fit in
 //               16 bits
-//   kWide       bytes above 127 occur (dot4_wide)
+//   kWide       bytes above 127 occur (dot_tokens_wide)
 //   kRun        so many vectors' products can be added in 16 bits: kRun * 2 * largest byte * 127
 //               is below 32768
 //   unpack      one block of 32 k

@@ -30,26 +30,40 @@ NIB_INLINE Tile tile_of(const A8& a, int first) {
     return {a.q + at * kBlock, a.d + at, a.s + at, a.nsum + at, a.nsum16 + 2 * at, n, a.k};
 }
 
-// What the integer sum starts with: -bias * sum(q_token) takes the bias of the stored bytes out,
-// exactly.
+// -bias * sum(q_token) takes the bias of the stored bytes out of an integer sum, exactly.
 template <class F>
-NIB_INLINE VecI start_sum(const int32_t* nsum) {
-    if constexpr (F::kBiasShift < 0 || (F::kWide && kWideSigned)) {
-        return zero_i32();
-    } else {
-        return shl_i32<F::kBiasShift>(set1_i32(*nsum));
+constexpr bool kHasBias = F::kBiasShift >= 0 && !(F::kWide && kWideSigned);
+template <class F>
+NIB_INLINE VecI bias_sum(const int32_t* nsum) {
+    return shl_i32<F::kBiasShift>(set1_i32(*nsum));
+}
+// What the sums of T tokens start with and, where registers are few, get last. stride: from token
+// to token.
+template <class F, int T>
+NIB_INLINE void start_sums(VecI* sum, const int32_t* nsum, int stride) {
+    NIB_UNROLL for (int t = 0; t < T; t++) {
+        if constexpr (kHasBias<F> && !kBiasLast) {
+            sum[t] = bias_sum<F>(nsum + t * stride);
+        } else {
+            sum[t] = zero_i32();
+        }
     }
 }
-// How many vectors one call of dot() takes. Where products need no widening it is one, so that the
-// chains of several tokens alternate.
-template <class F>
-constexpr int kRunOf = kAddRuns ? F::kRun : 1;
-template <class F>
-NIB_INLINE VecI dot(VecI sum, const VecU8* w, const int8_t* x) {
+template <class F, int T>
+NIB_INLINE void end_sums(VecI* sum, const int32_t* nsum, int stride) {
+    if constexpr (kHasBias<F> && kBiasLast) {
+        NIB_UNROLL for (int t = 0; t < T; t++) {
+            sum[t] = add_i32(sum[t], bias_sum<F>(nsum + t * stride));
+        }
+    }
+}
+// sum[t] += kCount vectors of w times what token t has at x + 32 t.
+template <class F, int kCount, int T>
+NIB_INLINE void dot(VecI* sum, const VecU8* w, const int8_t* x) {
     if constexpr (F::kWide) {
-        return dot4_wide(sum, *w, x);
+        dot_tokens_wide<kCount, T>(sum, w, x);
     } else {
-        return dot_run<kRunOf<F>>(sum, w, x);
+        dot_tokens<F::kRun, kCount, T>(sum, w, x);
     }
 }
 
@@ -61,16 +75,13 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
     VecI sum[T];
     if constexpr (F::kScale != Scale::Float) {
         VecI high[T];
-        NIB_UNROLL for (int t = 0; t < T; t++) {
-            sum[t] = start_sum<F>(a.nsum16 + 2 * (o + t));
-            high[t] = start_sum<F>(a.nsum16 + 2 * (o + t) + 1);
-        }
-        NIB_UNROLL for (int i = 0; i < 4; i += kRunOf<F>) {
-            NIB_UNROLL for (int t = 0; t < T; t++) {
-                sum[t] = dot<F>(sum[t], w.v + i, q + 32 * t + 4 * i);
-                high[t] = dot<F>(high[t], w.v + i + 4, q + 32 * t + 4 * i + 16);
-            }
-        }
+        const int32_t* nsum = a.nsum16 + 2 * o;
+        start_sums<F, T>(sum, nsum, 2);
+        start_sums<F, T>(high, nsum + 1, 2);
+        dot<F, 4, T>(sum, w.v, q);
+        dot<F, 4, T>(high, w.v + 4, q + 16);
+        end_sums<F, T>(sum, nsum, 2);
+        end_sums<F, T>(high, nsum + 1, 2);
         NIB_UNROLL for (int t = 0; t < T; t++) {
             if constexpr (F::kScale == Scale::Per16Small) {
                 sum[t] = add_product16(zero_i32(), sum[t], w.scale[0]);
@@ -80,12 +91,9 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
             }
         }
     } else {
-        NIB_UNROLL for (int t = 0; t < T; t++) sum[t] = start_sum<F>(a.nsum + o + t);
-        NIB_UNROLL for (int i = 0; i < 8; i += kRunOf<F>) {
-            NIB_UNROLL for (int t = 0; t < T; t++) {
-                sum[t] = dot<F>(sum[t], w.v + i, q + 32 * t + 4 * i);
-            }
-        }
+        start_sums<F, T>(sum, a.nsum + o, 1);
+        dot<F, 8, T>(sum, w.v, q);
+        end_sums<F, T>(sum, a.nsum + o, 1);
     }
     NIB_UNROLL for (int t = 0; t < T; t++) {
         acc[t] = fma(to_float(sum[t]), mul(w.d, set1(a.d[o + t])), acc[t]);
@@ -98,10 +106,13 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
         }
     }
 }
-// N tokens in groups of at most kTokenGroup, unrolled.
+// How many tokens advance together.
+template <class F>
+constexpr int kGroup = F::kScale == Scale::Float ? kTokenGroup : kTokenGroup16;
+// N tokens in groups of at most kGroup, unrolled.
 template <class F, int N>
 NIB_INLINE void steps(const Block& w, const Tile& a, size_t o, VecF* acc) {
-    constexpr int T = N < kTokenGroup ? N : kTokenGroup;
+    constexpr int T = N < kGroup<F> ? N : kGroup<F>;
     step<F, T>(w, a, o, acc);
     if constexpr (N > T) steps<F, N - T>(w, a, o + T, acc + T);
 }
@@ -109,10 +120,14 @@ NIB_INLINE void steps(const Block& w, const Tile& a, size_t o, VecF* acc) {
 template <class F>
 NIB_INLINE void steps_loop(const Block& w, const Tile& a, size_t o, VecF* acc) {
     int t = 0;
-    for (; t + kTokenGroup <= a.n; t += kTokenGroup)
-        step<F, kTokenGroup>(w, a, o + t, acc + t);
-    for (; t < a.n; t++)
-        step<F, 1>(w, a, o + t, acc + t);
+    for (; t + kGroup<F> <= a.n; t += kGroup<F>) {
+        // The block stays where it is: loads moved out of the loop would be copies on the stack.
+        asm volatile("" : : "r"(&w) : "memory");
+        step<F, kGroup<F>>(w, a, o + t, acc + t);
+    }
+    for (; t + 2 <= a.n; t += 2)
+        step<F, 2>(w, a, o + t, acc + t);
+    if (t < a.n) step<F, 1>(w, a, o + t, acc + t);
 }
 
 // What to fetch ahead. parts > 1: this is pass `part` of `parts` over the panel, and each fetches
@@ -166,14 +181,18 @@ void run_tile(const Matrix& m, int first, int end, Tile a, Output out, Ahead ahe
     }
 }
 
+// Every other width is a loop over groups.
+constexpr uint32_t kAllWidths = 0x1fffe;
 template <class F, int N = kTile>
 NIB_INLINE void run_width(
     const Matrix& m, int first, int end, const Tile& a, const Output& out, Ahead ahead) {
-    if constexpr (!kTileByWidth) {
+    if constexpr (N == 0) {
         run_tile<F, 0>(m, first, end, a, out, ahead);
+    } else if constexpr ((kOwnWidths >> N & 1) == 0) {
+        run_width<F, N - 1>(m, first, end, a, out, ahead);
     } else if (a.n == N) {
         run_tile<F, N>(m, first, end, a, out, ahead);
-    } else if constexpr (N > 1) {
+    } else if constexpr (kOwnWidths != kAllWidths || N > 1) {
         run_width<F, N - 1>(m, first, end, a, out, ahead);
     }
 }

@@ -14,18 +14,18 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     // Checked code grows so much that unrolling it takes minutes to compile. The bits are the same.
     #define NIB_UNROLL
-constexpr bool kUnrolled = false;
+constexpr uint32_t kOwnWidths = 0;
 #else
     #define NIB_UNROLL _Pragma("GCC unroll 32")
-constexpr bool kUnrolled = true;
+constexpr uint32_t kOwnWidths = 0x1fffe;  // 1..16
 #endif
 
 // Four chains of vpdpbusd fill the two units without filling the schedulers with waiting
 // instructions.
 constexpr int kTokenGroup = 4;
-constexpr bool kTileByWidth = kUnrolled;
+constexpr int kTokenGroup16 = 4;
 constexpr bool kWideSigned = false;
-constexpr bool kAddRuns = false;
+constexpr bool kBiasLast = false;
 constexpr int kFloatTokens = 8;
 constexpr int kAttentionSums = 24;
 constexpr bool kAttentionTogether = true;
@@ -200,14 +200,15 @@ NIB_INLINE VecI dot4(VecI sum, VecU8 w, const int8_t* x) {
         : "v"(w), "m"(*reinterpret_cast<const AliasedInt*>(x)));
     return sum;
 }
-NIB_INLINE VecI dot4_wide(VecI sum, VecU8 w, const int8_t* x) {
-    return dot4(sum, w, x);
+template <int kRun, int kCount, int T>
+NIB_INLINE void dot_tokens(VecI* sum, const VecU8* w, const int8_t* x) {
+    NIB_UNROLL for (int i = 0; i < kCount; i++) {
+        NIB_UNROLL for (int t = 0; t < T; t++) sum[t] = dot4(sum[t], w[i], x + 32 * t + 4 * i);
+    }
 }
-
-template <int kRun>
-NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
-    NIB_UNROLL for (int i = 0; i < kRun; i++) sum = dot4(sum, w[i], x + 4 * i);
-    return sum;
+template <int kCount, int T>
+NIB_INLINE void dot_tokens_wide(VecI* sum, const VecU8* w, const int8_t* x) {
+    dot_tokens<1, kCount, T>(sum, w, x);
 }
 
 NIB_INLINE VecU8 load_table(const uint8_t* p) {

@@ -17,12 +17,13 @@ namespace {
 #define NIB_UNROLL
 #define NIB_LANES for (int i = 0; i < 16; i++)
 
-constexpr int kTokenGroup = 1;        // tokens that advance together in an int8 block
-constexpr bool kTileByWidth = false;  // one int8 kernel per tile width, or a loop over groups
-constexpr bool kWideSigned = false;   // dot4_wide takes w as w - 128
-constexpr bool kAddRuns = false;      // widen after a run of products
-constexpr int kFloatTokens = 4;       // sums of a float tile: tokens times panels
-constexpr int kAttentionSums = 4;  // sums of attention that stay in registers
+constexpr int kTokenGroup = 1;       // tokens that advance together in an int8 block
+constexpr int kTokenGroup16 = 1;     // and where a block has two integer sums
+constexpr uint32_t kOwnWidths = 0;   // bit n: tiles of n tokens have an int8 kernel of their own
+constexpr bool kWideSigned = false;  // see dot_tokens_wide
+constexpr bool kBiasLast = false;    // the bias of stored bytes is taken out last, not first
+constexpr int kFloatTokens = 4;      // sums of a float tile: tokens times panels
+constexpr int kAttentionSums = 4;    // sums of attention that stay in registers
 constexpr bool kAttentionTogether = false;  // rows share the reads of a page
 
 struct VecF {
@@ -294,7 +295,7 @@ NIB_INLINE VecU8 shift_pairs(VecU8 a) {  // left; a negative count shifts right
     return a;
 }
 
-// sum + w * x: each lane's four u8 with the same four s8 at x, |x| <= 127. dot4 wants w <= 127.
+// sum + w * x: each lane's four u8 with the same four s8 at x, |x| <= 127.
 NIB_INLINE VecI dot4(VecI sum, VecU8 w, const int8_t* x) {
     NIB_LANES {
         sum.v[i] += w.v[4 * i] * x[0] + w.v[4 * i + 1] * x[1] + w.v[4 * i + 2] * x[2] +
@@ -302,17 +303,19 @@ NIB_INLINE VecI dot4(VecI sum, VecU8 w, const int8_t* x) {
     }
     return sum;
 }
-NIB_INLINE VecI dot4_wide(VecI sum, VecU8 w, const int8_t* x) {
-    return dot4(sum, w, x);
+// The same for T tokens, whose bytes are 32 apart, and kCount vectors, which take 4 bytes each.
+// kRun is how many products of a lane's vectors can be added in 16 bits, so w <= 127.
+template <int kRun, int kCount, int T>
+NIB_INLINE void dot_tokens(VecI* sum, const VecU8* w, const int8_t* x) {
+    for (int i = 0; i < kCount; i++) {
+        for (int t = 0; t < T; t++)
+            sum[t] = dot4(sum[t], w[i], x + 32 * t + 4 * i);
+    }
 }
-
-// The same for kRun vectors and kRun * 4 bytes at x; kRun is what the type's largest w allows to
-// add in 16 bits.
-template <int kRun>
-NIB_INLINE VecI dot_run(VecI sum, const VecU8* w, const int8_t* x) {
-    for (int i = 0; i < kRun; i++)
-        sum = dot4(sum, w[i], x + 4 * i);
-    return sum;
+// The same for any w; where kWideSigned is true the products are those of w - 128.
+template <int kCount, int T>
+NIB_INLINE void dot_tokens_wide(VecI* sum, const VecU8* w, const int8_t* x) {
+    dot_tokens<1, kCount, T>(sum, w, x);
 }
 
 // A table of 16 bytes, and its bytes by number (0..15).
