@@ -1,184 +1,198 @@
 // SPDX-License-Identifier: MIT
-// Selection and partial sorting of candidates. The one trick: the best n of a dense set are found
-// with a rising bar in one pass, so nearly all of a large vocabulary costs one comparison per
-// token.
+// Passes over the columns. Dropping candidates moves the others together, in place.
 #include "src/sample/candidates.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace nib {
-
 namespace {
 
-constexpr float kBanned = -std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
-// Loops over a vocabulary work on lanes that the compiler turns into vectors; a plain running
-// maximum stays scalar without -ffast-math (4x slower).
-constexpr size_t kLanes = 16;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool any_above(const float* block, float bar) {
-    int any = 0;
-    for (size_t i = 0; i < kLanes; ++i)
-        any |= block[i] > bar ? 1 : 0;
-    return any != 0;
+// The least float that is not below `bar`: comparing floats with it is comparing them with `bar`.
+float at_least(double bar) {
+    if (bar <= -static_cast<double>(kLargest)) return -kLargest;
+    if (bar > static_cast<double>(kLargest)) return std::numeric_limits<float>::infinity();
+    const auto rounded = static_cast<float>(bar);
+    return static_cast<double>(rounded) >= bar
+               ? rounded
+               : std::nextafter(rounded, std::numeric_limits<float>::infinity());
 }
 
 }  // namespace
 
-LogitScan scan(std::span<const float> logits) {
-    float top[kLanes];
-    int bad[kLanes] = {};
-    std::fill(top, top + kLanes, kBanned);
-    size_t at = 0;
-    for (; at + kLanes <= logits.size(); at += kLanes) {
-        for (size_t i = 0; i < kLanes; ++i) {
-            const float x = logits.data()[at + i];
-            bad[i] |= x <= kLargest ? 0 : 1;
-            top[i] = x > top[i] ? x : top[i];
-        }
+LogitScan CandidateSet::assign(std::span<const float> logits) {
+    ids_.clear();
+    logits_.resize(logits.size());
+    whole_ = true;
+    const LogitScan found = scan(logits, logits_.data());
+    top_ = found.top;
+    touch();
+    return found;
+}
+
+void CandidateSet::assign_one(Token id, float logit) {
+    ids_.assign(1, id);
+    logits_.assign(1, logit);
+    whole_ = false;
+    top_ = logit;
+    touch();
+}
+
+bool CandidateSet::drop_banned() {
+    if (top() < -kLargest) return false;
+    keep_if(logits_, -kLargest, [&](size_t i) { return logits_.data()[i] >= -kLargest; });
+    return true;
+}
+
+float CandidateSet::top() {
+    if (!top_) top_ = range_of(logits_).high;
+    return *top_;
+}
+
+std::span<const float> CandidateSet::weights() {
+    if (!total_) {
+        weights_.resize(logits_.size());
+        total_ = weigh(logits_, top(), weights_);
     }
-    LogitScan result{kBanned, false};
-    for (; at < logits.size(); ++at) {
-        result.bad |= !(logits[at] <= kLargest);
-        result.top = std::max(result.top, logits[at]);
+    return weights_;
+}
+
+double CandidateSet::total() {
+    weights();
+    return *total_;
+}
+
+double CandidateSet::entropy() {
+    // The sum of p * -log p, with log p = logit - top - log total.
+    return std::log(total()) + weighted_depth(logits_, weights(), top()) / total();
+}
+
+size_t CandidateSet::place_of(Token id, size_t from) const {
+    if (whole_) return static_cast<size_t>(id);
+    const auto found =
+        std::lower_bound(ids_.begin() + static_cast<ptrdiff_t>(from), ids_.end(), id);
+    return found != ids_.end() && *found == id ? static_cast<size_t>(found - ids_.begin())
+                                               : kNowhere;
+}
+
+// Keeps the top if one changed logit leaves it known.
+void CandidateSet::changed(float before, float after) {
+    touch();
+    if (!top_) return;
+    if (after >= *top_) {
+        top_ = after;
+    } else if (before == *top_) {
+        top_.reset();
     }
-    for (size_t i = 0; i < kLanes; ++i) {
-        result.bad |= bad[i] != 0;
-        result.top = std::max(result.top, top[i]);
-    }
-    return result;
 }
 
-void CandidateSet::assign(std::span<const float> logits) {
-    logits_.assign(logits.begin(), logits.end());
-    items_.clear();
-    dense_ = true;
-    sorted_ = 0;
+void CandidateSet::scale(double factor) {
+    if (top_) nib::scale({&*top_, 1}, factor);
+    nib::scale(logits_, factor);
+    touch();
 }
 
-void CandidateSet::list_all() {
-    items_.clear();
-    for (size_t id = 0; id < logits_.size(); ++id) {
-        if (logits_[id] > kBanned) items_.push_back({static_cast<Token>(id), logits_[id], 0});
-    }
-    dense_ = false;
-    sorted_ = 0;
-}
-
-std::span<const Candidate> CandidateSet::items() {
-    if (dense_) list_all();
-    return items_;
-}
-
-Candidate CandidateSet::best() {
-    if (sorted_ > 0) return items_.front();
-    if (!dense_) return *std::min_element(items_.begin(), items_.end(), better);
-    // The first of equals has the lowest id.
-    const auto top = std::find(logits_.begin(), logits_.end(), scan(logits_).top);
-    return {static_cast<Token>(top - logits_.begin()), *top, 1};
-}
-
-std::span<const Candidate> CandidateSet::sort_prefix(size_t n) {
-    items();
-    n = std::min(n, items_.size());
-    if (n > sorted_) {
-        const auto begin = items_.begin() + static_cast<ptrdiff_t>(sorted_);
-        const auto end = items_.begin() + static_cast<ptrdiff_t>(n);
-        if (end != items_.end()) std::nth_element(begin, end, items_.end(), better);
-        std::sort(begin, end, better);
-        sorted_ = n;
-    }
-    return items_;
-}
-
-void CandidateSet::keep_top_of_dense(size_t n) {
-    items_.clear();
-    const size_t room = 2 * n + 256;
-    // Ids come in ascending order, so one that only equals the bar always loses the tie.
-    float bar = kBanned;
-    for (size_t id = 0; id < logits_.size();) {
-        if (id % kLanes == 0 && id + kLanes <= logits_.size() &&
-            !any_above(logits_.data() + id, bar)) {
-            id += kLanes;
+// Keeps the places that `takes`; no key of these is below the bar.
+template <class Takes>
+void CandidateSet::keep_if(std::span<const float> keys, float bar, Takes takes) {
+    const size_t n = logits_.size();
+    if (whole_) ids_.resize(n);
+    Token* const ids = ids_.data();
+    float* const logits = logits_.data();
+    const bool whole = whole_;
+    size_t kept = 0;
+    for (size_t at = 0; at < n;) {
+        const size_t end = std::min(n, at + kLanes);
+        if (end - at == kLanes && !any_at_least(keys.data() + at, bar)) {
+            at = end;
             continue;
         }
-        const size_t end = std::min(logits_.size(), id + kLanes);
-        for (; id < end; ++id) {
-            if (logits_[id] > bar) items_.push_back({static_cast<Token>(id), logits_[id], 0});
+        for (; at < end; ++at) {
+            const bool taken = takes(at);
+            ids[kept] = whole ? static_cast<Token>(at) : ids[at];
+            logits[kept] = logits[at];
+            kept += taken ? 1 : 0;
         }
-        if (items_.size() < room) continue;
-        std::nth_element(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(n - 1),
-                         items_.end(), better);
-        items_.resize(n);
-        bar = items_.back().logit;
     }
-    dense_ = false;
-    sorted_ = 0;
+    ids_.resize(kept);
+    logits_.resize(kept);
+    whole_ = false;
+    touch();
+}
+
+void CandidateSet::keep_until(std::span<const float> keys, const std::optional<Cut>& cut) {
+    if (!cut) return;
+    const float* const key = keys.data();
+    const Cut last = *cut;
+    keep_if(keys, last.key, [key, last](size_t i) { return last.covers(key[i], i); });
 }
 
 void CandidateSet::keep_top(size_t n) {
-    n = std::max<size_t>(n, 1);
-    if (dense_ && n == 1) {
-        items_.assign(1, best());
-        dense_ = false;
-        sorted_ = 1;
-        return;
-    }
-    if (dense_ && n < logits_.size() / 8) keep_top_of_dense(n);
-    sort_prefix(n);
-    keep_prefix(n);
+    if (n >= size()) return;
+    keep_until(logits_, selector_.find(logits_, {}, {.count = n}));
 }
 
-void CandidateSet::keep_prefix(size_t n) {
-    items_.resize(std::min(n, items_.size()));
-    sorted_ = std::min(sorted_, items_.size());
+void CandidateSet::keep_nucleus(double share, size_t count) {
+    const double mass = share * total();
+    keep_until(logits_, selector_.find(logits_, weights(), {mass, count}));
 }
 
-void CandidateSet::drop_prefix(size_t n) {
-    items_.erase(items_.begin(), items_.begin() + static_cast<ptrdiff_t>(n));
-    sorted_ -= n;
+void CandidateSet::keep_nearest(double center, double share, size_t count) {
+    const double mass = share * total();
+    keys_.resize(size());
+    nearness(logits_, center, keys_);
+    keep_until(keys_, selector_.find(keys_, weights(), {mass, count}));
+    top_.reset();  // the best may be far from the center
 }
 
 void CandidateSet::keep_at_least(double bar, size_t min_keep) {
-    items();
-    const auto passes = [bar](const Candidate& item) { return double{item.logit} >= bar; };
-    const auto count = static_cast<size_t>(std::count_if(items_.begin(), items_.end(), passes));
-    if (count < std::max<size_t>(min_keep, 1)) {
+    const float lowest = std::min(at_least(bar), top());
+    if (min_keep > 1 && count_at_least(logits_, lowest) < min_keep) {
         keep_top(min_keep);
         return;
     }
-    // remove_if keeps the order of what stays, so a sorted prefix stays sorted.
-    items_.erase(std::remove_if(items_.begin(), items_.end(),
-                                [&](const Candidate& item) { return !passes(item); }),
-                 items_.end());
-    sorted_ = std::min(sorted_, items_.size());
+    keep_if(logits_, lowest, [&](size_t i) { return logits_.data()[i] >= lowest; });
 }
 
-void CandidateSet::keep_indices(std::span<uint32_t> indices) {
-    std::sort(indices.begin(), indices.end());
-    size_t sorted = 0;
-    for (size_t i = 0; i < indices.size(); ++i) {
-        sorted += indices[i] < sorted_ ? 1 : 0;
-        items_[i] = items_[indices[i]];
-    }
-    items_.resize(indices.size());
-    sorted_ = sorted;
+void CandidateSet::drop_top(size_t n) {
+    if (n == 0) return;
+    const std::optional<Cut> cut = selector_.find(logits_, {}, {.count = n});
+    if (!cut) return;
+    const Cut last = *cut;
+    keep_if(logits_, -kLargest, [&](size_t i) { return !last.covers(logits_.data()[i], i); });
+    top_.reset();
 }
 
-void CandidateSet::softmax() {
-    items();
-    if (items_.empty()) return;
-    const float top = best().logit;
-    double sum = 0;
-    for (Candidate& item : items_) {
-        item.p = std::exp(item.logit - top);
-        sum += static_cast<double>(item.p);
+Token CandidateSet::draw(double u) {
+    // "More than" is "at least the next number".
+    const double mass = std::nextafter(u * total(), kInfinity);
+    const std::optional<Cut> cut = selector_.find(logits_, weights(), {.mass = mass});
+    if (cut && weights_[cut->place] > 0) return id_at(cut->place);
+    // Rounding left a sliver at the end: the last one that can be chosen.
+    size_t last = kNowhere;
+    for (size_t i = 0; i < size(); ++i) {
+        if (!(weights_[i] > 0)) continue;
+        if (last == kNowhere || logits_[i] <= logits_[last]) last = i;
     }
-    for (Candidate& item : items_) {
-        item.p = static_cast<float>(static_cast<double>(item.p) / sum);
+    return id_at(last);
+}
+
+std::span<const Candidate> CandidateSet::best_first() {
+    if (!sorted_.empty()) return sorted_;
+    const double sum = total();
+    sorted_.clear();
+    for (size_t i = 0; i < size(); ++i) {
+        const auto p = static_cast<float>(static_cast<double>(weights_[i]) / sum);
+        sorted_.push_back({id_at(i), logits_[i], p});
     }
+    std::sort(sorted_.begin(), sorted_.end(), [](const Candidate& a, const Candidate& b) {
+        return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+    });
+    return sorted_;
 }
 
 }  // namespace nib

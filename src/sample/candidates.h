@@ -1,109 +1,104 @@
 // SPDX-License-Identifier: MIT
-// The tokens that may still be chosen. A set starts dense (one logit per id, nothing sorted) and
-// becomes a list when a sampler drops tokens. Sorting is on demand and partial: a large vocabulary
-// is never sorted as a whole for a token that lies near the top. Banned tokens (-inf) never enter
-// the list.
+// The tokens that may still be chosen, as columns: ids (none while every token is there), logits
+// and, on demand, weights e^(logit - top). Ids always ascend and nothing is ever sorted for a draw:
+// samplers ask the Selector where the order reaches a mass or a count and keep what is before it,
+// so a sampler costs a few passes over the columns, whatever the distribution. Only
+// best_first(), for those who want to see the candidates, sorts.
 //
-// Order, everywhere: larger logit first, then the lower id. Storage is kept between tokens.
+// Order, everywhere: larger logit first, then the lower id. Banned tokens (-inf) leave the set
+// before the chain runs. The set is never empty then. Storage is kept between tokens.
 #pragma once
+#include "src/sample/lanes.h"
 #include "src/sample/sampler.h"
+#include "src/sample/select.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace nib {
 
-inline bool better(const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
-
-// The largest logit (-inf if there is none), and whether any is NaN or +inf.
-struct LogitScan {
-    float top;
-    bool bad;
-};
-LogitScan scan(std::span<const float> logits);
-
 class CandidateSet {
   public:
-    // Starts again with a dense copy of the logits.
-    void assign(std::span<const float> logits);
+    // Starts again with a copy of the logits; what it returns says whether they can be used.
+    LogitScan assign(std::span<const float> logits);
+    // One token is left: what greedy decoding chose.
+    void assign_one(Token id, float logit);
+    // Removes tokens at -inf; false if no other is there.
+    bool drop_banned();
 
-    bool dense() const { return dense_; }
-    // While dense: one logit per id, to be changed in place.
-    std::span<float> logits() { return logits_; }
-    // The list (made now if the set is dense). Logits may be changed through update() only.
-    std::span<const Candidate> items();
-    size_t size() { return items().size(); }
+    size_t size() const { return logits_.size(); }
+    // Whether no token has been dropped.
+    bool whole() const { return whole_; }
+    std::span<const float> logits() const { return logits_; }
+    // The largest logit.
+    float top();
+    // e^(logit - top) of each candidate, and their sum.
+    std::span<const float> weights();
+    double total();
+    // In nats.
+    double entropy();
 
     // Calls change(i, logit) for each ids[i] that is still in the set and stores what it returns.
     // ids: ascending, each once.
     template <class Change>
     void update(std::span<const Token> ids, Change change);
-    // Replaces every logit; `change` must not alter the order.
-    template <class Change>
-    void rescale(Change change);
+    // Multiplies every logit; the order stays, and nothing falls below the lowest finite float.
+    void scale(double factor);
 
-    // The best candidate of a set that is not empty.
-    Candidate best();
-    // Puts the best n (or all) first and in order; the rest stays unsorted behind them.
-    std::span<const Candidate> sort_prefix(size_t n);
-    // Keeps the best n, sorted.
+    // Keeps the best n (or all).
     void keep_top(size_t n);
-    // Keeps the first n in the current order; they must be sorted (sort_prefix).
-    void keep_prefix(size_t n);
-    // Drops the first n; the set must be sorted beyond them.
-    void drop_prefix(size_t n);
+    // Keeps the shortest best-first prefix of at least `count` candidates with a share of all the
+    // probability.
+    void keep_nucleus(double share, size_t count);
+    // The same in the order of the distance from a logit, the nearest first.
+    void keep_nearest(double center, double share, size_t count);
     // Keeps logits >= bar, but at least the best `min_keep`, and never fewer than one.
     void keep_at_least(double bar, size_t min_keep);
-    // Keeps exactly the candidates at these indices of items().
-    void keep_indices(std::span<uint32_t> indices);
+    // Drops the best n of more than n.
+    void drop_top(size_t n);
 
-    // Sets every p; they sum to one.
-    void softmax();
+    // The candidate at which the best-first sum of probabilities passes u, of [0, 1).
+    Token draw(double u);
+    // All candidates in order, with probabilities that sum to one.
+    std::span<const Candidate> best_first();
 
   private:
-    void list_all();
-    void keep_top_of_dense(size_t n);
+    static constexpr size_t kNowhere = static_cast<size_t>(-1);
 
-    std::vector<float> logits_;
-    std::vector<Candidate> items_;
-    bool dense_ = true;
-    size_t sorted_ = 0;  // that many leading items are the best ones, in order
+    Token id_at(size_t place) const { return whole_ ? static_cast<Token>(place) : ids_[place]; }
+    size_t place_of(Token id, size_t from) const;
+    void touch() {
+        total_.reset();
+        sorted_.clear();
+    }
+    void changed(float before, float after);
+    template <class Takes>
+    void keep_if(std::span<const float> keys, float bar, Takes takes);
+    void keep_until(std::span<const float> keys, const std::optional<Cut>& cut);
+
+    std::vector<Token> ids_;
+    std::vector<float> logits_, weights_, keys_;
+    std::vector<Candidate> sorted_;  // empty until asked for
+    Selector selector_;
+    bool whole_ = true;
+    std::optional<float> top_;
+    std::optional<double> total_;  // set while weights_ are those of logits_
 };
 
 template <class Change>
 void CandidateSet::update(std::span<const Token> ids, Change change) {
-    if (ids.empty()) return;
-    if (dense_) {
-        for (size_t i = 0; i < ids.size(); ++i) {
-            float& logit = logits_[static_cast<size_t>(ids[i])];
-            logit = change(i, logit);
-        }
-        return;
+    size_t from = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+        const size_t place = place_of(ids[i], from);
+        if (place == kNowhere) continue;
+        from = place;
+        const float before = logits_[place];
+        logits_[place] = change(i, before);
+        changed(before, logits_[place]);
     }
-    for (Candidate& item : items_) {
-        size_t low = 0, high = ids.size();
-        while (low < high) {
-            const size_t middle = (low + high) / 2;
-            if (ids[middle] < item.id) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        if (low < ids.size() && ids[low] == item.id) item.logit = change(low, item.logit);
-    }
-    sorted_ = 0;
-}
-
-template <class Change>
-void CandidateSet::rescale(Change change) {
-    items();
-    for (Candidate& item : items_)
-        item.logit = change(item.logit);
 }
 
 }  // namespace nib

@@ -40,10 +40,9 @@ struct DryBreakers {
 
 // Storage that samplers use while they run, kept between tokens.
 struct ChainScratch {
-    std::vector<uint32_t> lengths, indices;
+    std::vector<uint32_t> lengths;
     std::vector<std::pair<Token, uint32_t>> matches;
     std::vector<Token> ids;
-    std::vector<std::pair<float, uint32_t>> keys;
 };
 
 struct ChainContext {

@@ -17,10 +17,6 @@ namespace nib {
 namespace {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
-// The draw walks the candidates best first and sorts only as far as it gets, in steps of this
-// growth.
-constexpr size_t kFirstSorted = 64, kSortGrowth = 8;
-
 const SamplerDef* find_sampler(std::string_view name) {
     for (const SamplerDef* def : all_samplers()) {
         if (name == def->name) return def;
@@ -38,12 +34,13 @@ struct Sampler::Impl {
     std::vector<Token> history;
     std::optional<TokenCounts> counts;
     DryBreakers breakers;
+    bool bans = false;  // a bias is -inf
     CandidateSet set;
     ChainScratch scratch;
 
     void build_chain();
     void apply_bias();
-    Token draw(uint64_t position);
+    Result<void> start(std::span<const float> logits, uint64_t position);
 };
 
 void Sampler::Impl::build_chain() {
@@ -58,6 +55,8 @@ void Sampler::Impl::build_chain() {
             counts.emplace(n_vocab, params.repeat_last_n);
         }
     }
+    for (const auto& [token, bias] : params.logit_bias)
+        bans = bans || std::isinf(bias);
     for (const std::vector<Token>& breaker : params.dry_breakers) {
         if (breaker.size() == 1) breakers.single.push_back(breaker[0]);
         if (breaker.size() > 1) breakers.longer.push_back(breaker);
@@ -67,32 +66,37 @@ void Sampler::Impl::build_chain() {
 
 void Sampler::Impl::apply_bias() {
     for (const auto& [token, bias] : params.logit_bias) {
-        float& logit = set.logits()[static_cast<size_t>(token)];
-        const float sum = logit + bias;
-        // Finite bias on a huge logit must not become a ban or an infinity.
-        logit = std::isinf(bias) || std::isinf(logit) ? sum : std::clamp(sum, -kLargest, kLargest);
+        set.update({&token, 1}, [added = bias](size_t, float logit) {
+            const float sum = logit + added;
+            if (std::isinf(added) || std::isinf(logit)) return sum;
+            // Finite bias on a huge logit must not become a ban or an infinity.
+            return std::clamp(sum, -kLargest, kLargest);
+        });
     }
 }
 
-Token Sampler::Impl::draw(uint64_t position) {
-    set.softmax();
-    double total = 0;
-    for (const Candidate& item : set.items())
-        total += static_cast<double>(item.p);
-    const double target = uniform_random(params.seed, sequence, position, kDrawStream) * total;
-    double sum = 0;
-    size_t i = 0;
-    Token chosen = set.best().id;
-    for (size_t sorted = kFirstSorted; i < set.size(); sorted *= kSortGrowth) {
-        const std::span<const Candidate> items = set.sort_prefix(sorted);
-        for (; i < items.size() && i < sorted; ++i) {
-            if (!(items[i].p > 0)) return chosen;
-            chosen = items[i].id;
-            sum += static_cast<double>(items[i].p);
-            if (sum > target) return chosen;
-        }
+// Fills the set with the logits that can be used, bias added and bans removed.
+Result<void> Sampler::Impl::start(std::span<const float> logits, uint64_t position) {
+    const bool as_it_is = params.temperature <= 0 && chain.empty() && params.logit_bias.empty();
+    const LogitScan found = as_it_is ? scan(logits) : set.assign(logits);
+    if (found.bad || found.top < -kLargest) {
+        return Error{Status::Internal,
+                     std::string("model_output_invalid: ") +
+                         (found.bad ? "a logit is NaN or infinite" : "no logit is finite") +
+                         " at position " + std::to_string(position)};
     }
-    return chosen;  // rounding left a sliver: the last one that can be chosen
+    if (as_it_is) {
+        set.assign_one(static_cast<Token>(find_first_at_least(logits, found.top)), found.top);
+        return {};
+    }
+    apply_bias();
+    if (!found.banned && !bans) return {};
+    if (!set.drop_banned()) {
+        return Error{Status::BadRequest,
+                     "no_token_allowed: logit_bias bans every token at position " +
+                         std::to_string(position)};
+    }
+    return {};
 }
 
 Sampler::Sampler() : impl_(std::make_unique<Impl>()) {}
@@ -129,20 +133,7 @@ void Sampler::reset() {
 Result<Token> Sampler::sample(std::span<const float> logits, uint64_t position) {
     Impl& s = *impl_;
     NIB_ASSERT(logits.size() == static_cast<size_t>(s.n_vocab));
-    const LogitScan found = scan(logits);
-    if (found.bad || found.top < -kLargest) {
-        return Error{Status::Internal,
-                     std::string("model_output_invalid: ") +
-                         (found.bad ? "a logit is NaN or infinite" : "no logit is finite") +
-                         " at position " + std::to_string(position)};
-    }
-    s.set.assign(logits);
-    s.apply_bias();
-    if (!s.params.logit_bias.empty() && s.set.best().logit < -kLargest) {
-        return Error{Status::BadRequest,
-                     "no_token_allowed: logit_bias bans every token at position " +
-                         std::to_string(position)};
-    }
+    NIB_TRY(s.start(logits, position));
     const ChainContext context{.params = s.params,
                                .history = s.history,
                                .counts = s.counts ? &*s.counts : nullptr,
@@ -153,14 +144,15 @@ Result<Token> Sampler::sample(std::span<const float> logits, uint64_t position) 
                                .min_keep = static_cast<size_t>(s.params.min_keep)};
     for (const SamplerDef* def : s.chain)
         def->apply(s.set, context);
-    if (s.params.temperature > 0) return s.draw(position);
+    if (s.params.temperature > 0) {
+        return s.set.draw(uniform_random(s.params.seed, s.sequence, position, kDrawStream));
+    }
     s.set.keep_top(1);
-    s.set.softmax();
-    return s.set.best().id;
+    return s.set.best_first().front().id;
 }
 
 std::span<const Candidate> Sampler::candidates() const {
-    return impl_->set.sort_prefix(impl_->set.size());
+    return impl_->set.best_first();
 }
 
 const SamplingParams& Sampler::params() const {

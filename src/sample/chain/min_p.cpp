@@ -16,7 +16,7 @@ bool active(const SamplingParams& params) {
 
 void apply(CandidateSet& set, const ChainContext& context) {
     const double bar =
-        static_cast<double>(set.best().logit) + std::log(static_cast<double>(context.params.min_p));
+        static_cast<double>(set.top()) + std::log(static_cast<double>(context.params.min_p));
     set.keep_at_least(bar, context.min_keep);
 }
 

@@ -18,13 +18,7 @@ bool active(const SamplingParams& params) {
 
 // Entropy over its maximum, in [0, 1].
 double relative_entropy(CandidateSet& set) {
-    set.softmax();
-    double entropy = 0;
-    for (const Candidate& item : set.items()) {
-        const auto p = static_cast<double>(item.p);
-        if (p > 0) entropy -= p * std::log(p);
-    }
-    return std::clamp(entropy / std::log(static_cast<double>(set.size())), 0.0, 1.0);
+    return std::clamp(set.entropy() / std::log(static_cast<double>(set.size())), 0.0, 1.0);
 }
 
 double temperature_now(CandidateSet& set, const SamplingParams& params) {
@@ -41,14 +35,11 @@ void apply(CandidateSet& set, const ChainContext& context) {
     const double temperature = temperature_now(set, context.params);
     constexpr double kLargest = std::numeric_limits<float>::max();
     // So cold that the best logit would leave the range of a float: only the best is left.
-    if (std::fabs(static_cast<double>(set.best().logit)) >= kLargest * temperature) {
+    if (std::fabs(static_cast<double>(set.top())) >= kLargest * temperature) {
         set.keep_top(1);
         return;
     }
-    set.rescale([&](float logit) {
-        const double divided = static_cast<double>(logit) / temperature;
-        return static_cast<float>(std::max(divided, -kLargest));
-    });
+    set.scale(1 / temperature);
 }
 
 }  // namespace

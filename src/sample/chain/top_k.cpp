@@ -14,10 +14,7 @@ bool active(const SamplingParams& params) {
 }
 
 void apply(CandidateSet& set, const ChainContext& context) {
-    const size_t k = std::max(static_cast<size_t>(context.params.top_k), context.min_keep);
-    // The whole vocabulary means off, so that it gives the same bits as 0 and -1.
-    const size_t most = set.dense() ? set.logits().size() : set.size();
-    if (k < most) set.keep_top(k);
+    set.keep_top(std::max(static_cast<size_t>(context.params.top_k), context.min_keep));
 }
 
 }  // namespace

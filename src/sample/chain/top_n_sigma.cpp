@@ -3,6 +3,7 @@
 // logits, so temperature does not change the set.
 #include "src/sample/chain.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace nib {
@@ -15,16 +16,12 @@ bool active(const SamplingParams& params) {
 }
 
 void apply(CandidateSet& set, const ChainContext& context) {
-    const std::span<const Candidate> items = set.items();
-    const auto n = static_cast<double>(items.size());
-    double mean = 0, variance = 0;
-    for (const Candidate& item : items)
-        mean += static_cast<double>(item.logit) / n;
-    for (const Candidate& item : items) {
-        const double away = static_cast<double>(item.logit) - mean;
-        variance += away * away / n;
-    }
-    const double bar = static_cast<double>(set.best().logit) -
+    const auto n = static_cast<double>(set.size());
+    // Measured from the top, where a common offset of the logits cannot cost precision.
+    const Moments below = moments_below(set.logits(), set.top());
+    const double mean = below.sum / n;
+    const double variance = std::max(0.0, below.squares / n - mean * mean);
+    const double bar = static_cast<double>(set.top()) -
                        static_cast<double>(context.params.top_n_sigma) * std::sqrt(variance);
     set.keep_at_least(bar, context.min_keep);
 }

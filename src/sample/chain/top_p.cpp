@@ -6,28 +6,13 @@ namespace nib {
 namespace {
 
 constexpr std::string_view kAliases[] = {"topp", "nucleus"};
-// Most nuclei are this small; each further round sorts four times as many.
-constexpr size_t kFirstSorted = 128;
 
 bool active(const SamplingParams& params) {
     return params.top_p < 1;
 }
 
 void apply(CandidateSet& set, const ChainContext& context) {
-    set.softmax();
-    const auto p = static_cast<double>(context.params.top_p);
-    double mass = 0;
-    size_t n = 0;
-    for (size_t sorted = kFirstSorted; n < set.size(); sorted *= 4) {
-        const std::span<const Candidate> items = set.sort_prefix(sorted);
-        for (; n < items.size() && n < sorted; ++n) {
-            if (n > 0 && mass >= p && n >= context.min_keep) {
-                set.keep_prefix(n);
-                return;
-            }
-            mass += static_cast<double>(items[n].p);
-        }
-    }
+    set.keep_nucleus(static_cast<double>(context.params.top_p), context.min_keep);
 }
 
 }  // namespace

@@ -22,16 +22,13 @@ void apply(CandidateSet& set, const ChainContext& context) {
     const double chance =
         uniform_random(params.seed, context.sequence, context.position, kXtcStream);
     if (chance >= static_cast<double>(params.xtc_probability)) return;
-    set.softmax();
-    const float threshold = params.xtc_threshold;
-    const auto passes = [threshold](const Candidate& item) { return item.p >= threshold; };
-    const std::span<const Candidate> items = set.items();
-    const auto above = static_cast<size_t>(std::count_if(items.begin(), items.end(), passes));
+    // At least one more than the best: the threshold is below the share that one alone can have.
+    const size_t above = count_at_least(
+        set.weights(), static_cast<float>(static_cast<double>(params.xtc_threshold) * set.total()));
     if (above < 2) return;
     const size_t dropped = above - 1;
-    if (items.size() - dropped < context.min_keep) return;
-    set.sort_prefix(above);
-    set.drop_prefix(dropped);
+    if (set.size() - dropped < context.min_keep) return;
+    set.drop_top(dropped);
 }
 
 }  // namespace
