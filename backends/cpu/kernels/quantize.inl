@@ -8,17 +8,6 @@
 namespace nib::cpu {
 namespace {
 
-struct BlockScale {
-    float d, inverse;
-};
-NIB_INLINE BlockScale scale_of(int32_t most_bits) {
-    if (most_bits >= 0x7f800000) return {__builtin_nanf(""), 0.0f};
-    float most;
-    __builtin_memcpy(&most, &most_bits, 4);
-    if (most < 1e-30f) return {0.0f, 0.0f};
-    return {most / 127.0f, 127.0f / most};
-}
-
 // A block of 32 values; n < 32 at the end of a row that is shorter than its padded length.
 struct BlockValues {
     VecF x0, x1;
@@ -29,25 +18,51 @@ NIB_INLINE BlockValues load_block(const float* x, int n) {
                                                        : zero()};
 }
 
-NIB_INLINE void quantize_block(BlockValues block, A8& a, size_t at) {
-    const VecF x0 = block.x0, x1 = block.x1;
-    const VecI size_mask = set1_i32(INT32_MAX);
-    const int32_t most =
-        reduce_max_i32(max_i32(and_i32(bits_of(x0), size_mask), and_i32(bits_of(x1), size_mask)));
-    const BlockScale scale = scale_of(most);
-    VecI q0 = zero_i32(), q1 = zero_i32();
-    if (scale.inverse > 0.0f) {
-        q0 = to_i32(mul(x0, set1(scale.inverse)));
-        q1 = to_i32(mul(x1, set1(scale.inverse)));
+// Four blocks at once: their largest values, scales and sums are found side by side.
+constexpr int kTogether = 4;
+
+// most: bits of the largest |x| of each block.
+NIB_INLINE void scales_of(const int32_t* most_bits, float* d, float* inverse) {
+    NIB_UNROLL for (int i = 0; i < kTogether; i++) {
+        float most;
+        __builtin_memcpy(&most, &most_bits[i], 4);
+        d[i] = most_bits[i] >= 0x7f800000 ? __builtin_nanf("") : most / 127.0f;
+        inverse[i] = most_bits[i] >= 0x7f800000 ? 0.0f : 127.0f / most;
+        if (most < 1e-30f) d[i] = inverse[i] = 0.0f;
     }
-    store_i8(a.q + at * 32, q0);
-    store_i8(a.q + at * 32 + 16, q1);
-    const int32_t low = reduce_add_i32(q0), high = reduce_add_i32(q1);
-    a.d[at] = scale.d;
-    a.s[at] = scale.d * static_cast<float>(low + high);
-    a.nsum[at] = -(low + high);
-    a.nsum16[2 * at] = -low;
-    a.nsum16[2 * at + 1] = -high;
+}
+
+// Blocks at index `at` and every `stride` after it; only the first n are written.
+NIB_INLINE void quantize_blocks(const BlockValues* blocks, int n, A8& a, size_t at, size_t stride) {
+    const VecI size_mask = set1_i32(INT32_MAX);
+    VecI sizes[kTogether], low[kTogether], high[kTogether];
+    NIB_UNROLL for (int i = 0; i < kTogether; i++) {
+        sizes[i] = max_i32(and_i32(bits_of(blocks[i].x0), size_mask),
+                           and_i32(bits_of(blocks[i].x1), size_mask));
+    }
+    int32_t most[kTogether], low_sum[kTogether], high_sum[kTogether];
+    float d[kTogether], inverse[kTogether];
+    most_of_four(sizes, most);
+    scales_of(most, d, inverse);
+    NIB_UNROLL for (int i = 0; i < kTogether; i++) {
+        low[i] = high[i] = zero_i32();
+        if (inverse[i] > 0.0f) {
+            low[i] = to_i32(mul(blocks[i].x0, set1(inverse[i])));
+            high[i] = to_i32(mul(blocks[i].x1, set1(inverse[i])));
+        }
+    }
+    sums_of_four(low, low_sum);
+    sums_of_four(high, high_sum);
+    for (int i = 0; i < n; i++, at += stride) {
+        store_i8(a.q + at * 32, low[i]);
+        store_i8(a.q + at * 32 + 16, high[i]);
+        const int32_t sum = low_sum[i] + high_sum[i];
+        a.d[at] = d[i];
+        a.s[at] = d[i] * static_cast<float>(sum);
+        a.nsum[at] = -sum;
+        a.nsum16[2 * at] = -low_sum[i];
+        a.nsum16[2 * at + 1] = -high_sum[i];
+    }
 }
 
 // What the int8 values of a block leave of it.
@@ -66,11 +81,16 @@ NIB_INLINE void quantize_rows(
         const int width = a.n - tile < kTile ? a.n - tile : kTile;
         size_t at = size_t(tile) * size_t(blocks) + size_t(token - tile);
         const float* row = x + size_t(token) * ldx;
-        for (int b = 0; b < blocks; b++, at += size_t(width)) {
-            const int left = k - b * kBlock;
-            BlockValues block = load_block(row + (left > 0 ? b * kBlock : 0), left > 0 ? left : 0);
-            if (high) block = rest_of(block, *high, at);
-            quantize_block(block, a, at);
+        for (int b = 0; b < blocks; b += kTogether, at += kTogether * size_t(width)) {
+            const int n = blocks - b < kTogether ? blocks - b : kTogether;
+            BlockValues values[kTogether];
+            for (int i = 0; i < kTogether; i++) {
+                const int left = k - (b + i) * kBlock;
+                values[i] =
+                    load_block(row + (left > 0 ? (b + i) * kBlock : 0), left > 0 ? left : 0);
+                if (high && i < n) values[i] = rest_of(values[i], *high, at + size_t(i * width));
+            }
+            quantize_blocks(values, n, a, at, size_t(width));
         }
     }
 }

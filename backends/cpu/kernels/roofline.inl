@@ -11,11 +11,12 @@
 namespace nib::cpu {
 namespace {
 
-constexpr int kProbeChains = kTokenGroup >= 4 ? 8 : 4;  // sums that the registers hold at once
+// Sums that the registers hold at once.
+constexpr int kProbeChains = kAttentionSums >= 8 ? 8 : 4;
 
 int32_t probe_read(const uint8_t* bytes, size_t n, size_t ahead) {
     constexpr size_t kStep = 4 * kVector;
-    alignas(64) static const int8_t kOnes[4] = {1, 1, 1, 1};
+    alignas(64) static const int8_t kOnes[32] = {1, 1, 1, 1};
     VecU8 all[4];
     NIB_UNROLL for (size_t i = 0; i < 4; i++) all[i] = load_bytes(bytes + i * kVector);
     for (size_t at = 0; at < n; at += kStep) {
@@ -25,29 +26,19 @@ int32_t probe_read(const uint8_t* bytes, size_t n, size_t ahead) {
         }
     }
     VecI sum = zero_i32();
-    NIB_UNROLL for (int i = 0; i < 4; i++) sum = dot4(sum, all[i], kOnes);
+    NIB_UNROLL for (int i = 0; i < 4; i++) dot_tokens<1, 1, 1>(&sum, &all[i], kOnes);
     return reduce_add_i32(sum);
 }
 
 int32_t probe_int8(size_t rounds) {
     alignas(64) static const uint8_t kWeights[8 * kVector] = {1};
-    alignas(64) static const int8_t kValues[64] = {1};
+    alignas(64) static const int8_t kValues[32 * kProbeChains] = {1};
     VecU8 w[8];
     NIB_UNROLL for (int i = 0; i < 8; i++) w[i] = load_bytes(kWeights + i * kVector);
     VecI sum[kProbeChains];
     NIB_UNROLL for (int c = 0; c < kProbeChains; c++) sum[c] = zero_i32();
     for (size_t r = 0; r < rounds * (8 / kProbeChains); r++) {
-        if constexpr (kAddRuns) {
-            NIB_UNROLL for (int c = 0; c < kProbeChains; c++) {
-                sum[c] = dot_run<8>(sum[c], w, kValues + (r & 7));
-            }
-        } else {
-            NIB_UNROLL for (int i = 0; i < 8; i++) {
-                NIB_UNROLL for (int c = 0; c < kProbeChains; c++) {
-                    sum[c] = dot4(sum[c], w[i], kValues + 4 * i);
-                }
-            }
-        }
+        dot_tokens<8, 8, kProbeChains>(sum, w, kValues);
     }
     VecI all = sum[0];
     NIB_UNROLL for (int c = 1; c < kProbeChains; c++) all = add_i32(all, sum[c]);

@@ -156,6 +156,15 @@ NIB_INLINE int32_t reduce_max_i32(VecI x) {
     const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
     return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
 }
+// out[i]: the sum (the largest) of the lanes of v[i], for four vectors at once.
+NIB_INLINE void sums_of_four(const VecI* v, int32_t* out) {
+    for (int i = 0; i < 4; i++)
+        out[i] = reduce_add_i32(v[i]);
+}
+NIB_INLINE void most_of_four(const VecI* v, int32_t* out) {
+    for (int i = 0; i < 4; i++)
+        out[i] = reduce_max_i32(v[i]);
+}
 NIB_INLINE VecF to_float(VecI x) {
     return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)};
 }

@@ -141,6 +141,31 @@ NIB_INLINE int32_t reduce_add_i32(VecI x) {
 NIB_INLINE int32_t reduce_max_i32(VecI x) {
     return _mm512_reduce_max_epi32(x);
 }
+// out[i]: the sum (the largest) of the lanes of v[i], for four vectors at once.
+NIB_INLINE void sums_of_four(const VecI* v, int32_t* out) {
+    const __m512i a =
+        _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const __m512i b =
+        _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    const __m512i all = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    const __m256i half =
+        _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(out),
+        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+NIB_INLINE void most_of_four(const VecI* v, int32_t* out) {
+    const __m512i a =
+        _mm512_max_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const __m512i b =
+        _mm512_max_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    const __m512i all = _mm512_max_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    const __m256i half =
+        _mm256_max_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(out),
+        _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
 NIB_INLINE VecF to_float(VecI x) {
     return _mm512_cvtepi32_ps(x);
 }

@@ -186,6 +186,15 @@ NIB_INLINE int32_t reduce_max_i32(VecI x) {
     NIB_LANES most = x.v[i] > most ? x.v[i] : most;
     return most;
 }
+// out[i]: the sum (the largest) of the lanes of v[i], for four vectors at once.
+NIB_INLINE void sums_of_four(const VecI* v, int32_t* out) {
+    for (int i = 0; i < 4; i++)
+        out[i] = reduce_add_i32(v[i]);
+}
+NIB_INLINE void most_of_four(const VecI* v, int32_t* out) {
+    for (int i = 0; i < 4; i++)
+        out[i] = reduce_max_i32(v[i]);
+}
 NIB_INLINE VecF to_float(VecI x) {
     VecF r;
     NIB_LANES r.v[i] = static_cast<float>(x.v[i]);
