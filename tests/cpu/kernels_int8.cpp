@@ -180,6 +180,30 @@ TEST_P(Int8, NotANumberComesThrough) {
     }
 }
 
+// Every exponent, with those whose scale is not a normal float.
+TEST(Mxfp4, EveryExponent) {
+    constexpr int kRows = 256, kK = 64;
+    Random random(9);
+    std::vector<uint8_t> gguf = random_rows(Type::MXFP4, kK, kRows, random);
+    for (size_t at = 0; at < gguf.size(); at += 17)
+        gguf[at] = static_cast<uint8_t>(at / 34);
+    const Packed w(Type::MXFP4, kK, kRows, gguf);
+    const std::vector<float> x = random_floats(kK, 1.0f, random);
+    const PlainToken token = plain_token(x.data(), kK, kK);
+    std::vector<float> want;
+    for (int r = 0; r < kRows; r++)
+        want.push_back(plain_dot(Type::MXFP4, &gguf[size_t(r) * 34], kK, token));
+    EXPECT_NE(want[0], 0.0f);
+    EXPECT_LT(std::fabs(want[0]), 1e-35f);
+    EXPECT_GT(std::fabs(want[255]), 1e35f);
+    for (const Kernels* level : all_levels()) {
+        const Quantized q(*level, x, kK, kK, kK, 1);
+        std::vector<float> y(kRows);
+        level->matmul_int8(w.m, 0, w.m.panels, q.a, nullptr, nullptr, y.data(), kRows);
+        ASSERT_EQ(first_difference(y, want), "") << level->name;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Int8, ::testing::ValuesIn(int8_types()), [](const auto& p) {
     return std::string(nib::info(p.param).name);
 });

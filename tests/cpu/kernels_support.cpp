@@ -292,10 +292,12 @@ float plain_dot(Type type, const uint8_t* row, int k, const PlainToken& token) {
             sum += w.scale16[e / 16] * w.q[e] * token.q[size_t(b * 32 + e)];
             mins -= w.min16[e / 16] * token.q[size_t(b * 32 + e)];
         }
-        acc = std::fma(static_cast<float>(sum), w.d * token.d[size_t(b)], acc);
         if (type == Type::Q2_K) {
-            acc = std::fma(static_cast<float>(mins), w.m * token.d[size_t(b)], acc);
+            const float low = static_cast<float>(mins) * w.m;
+            acc = std::fma(std::fma(static_cast<float>(sum), w.d, low), token.d[size_t(b)], acc);
+            continue;
         }
+        acc = std::fma(static_cast<float>(sum), w.d * token.d[size_t(b)], acc);
         if (has_minimum(type)) acc = std::fma(w.m, token.s[size_t(b)], acc);
     }
     return acc;

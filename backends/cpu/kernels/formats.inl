@@ -3,7 +3,7 @@
 //   kBytes      bytes of a panel per 32 k (what is fetched ahead)
 //   kBiasShift  stored byte = q + (1 << kBiasShift); negative: the byte is q
 //   kMin        Per32: a second float step adds m_row * s_token;
-//               Per16: integer minimums per 16 k, and the step adds m_row * d_token * their sum
+//               Per16: integer minimums per 16 k, which join the scaled sum before d_token
 //   kScale      Per16: integer scales per 16 k and two integer sums; Per16Small: both sums fit in
 //               16 bits
 //   kWide       bytes above 127 occur (dot_tokens_wide)
@@ -184,6 +184,8 @@ NIB_INLINE void unpack_two_bits(const uint8_t* p, Block& w) {
         w.v[4 * h + 3] = and_bytes(shift_pairs<-6>(bits), 3);
     }
 }
+// Making the products of scale and number here by a table lookup saves an integer sum per token,
+// but is a fifth slower for one token.
 struct FormatQ2_K {
     static constexpr int kBytes = kQ2Record / 8, kBiasShift = -1, kRun = 4;
     static constexpr bool kWide = false;

@@ -4,9 +4,10 @@
 // are more tiles over a panel that stays in L1. Per output, always the same chain over the blocks
 // 0, 1, 2 ..:
 //   acc = fma(float(sum q_row * q_token), d_row * d_token, acc)
-//   acc = fma(m_row, s_token, acc)      only for types with a minimum (Q2_K, where minimums are
-//                                       per 16: acc = fma(float(sum min * nsum), m_row * d_token,
-//                                       acc), nsum being -sum of 16 q_token)
+//   acc = fma(m_row, s_token, acc)      only for types with a minimum
+// Where minimums are per 16 (Q2_K), nsum being -sum of 16 q_token:
+//   acc = fma(fma(float(sum scale * q_row * q_token), d_row, float(sum min * nsum) * m_row),
+//             d_token, acc)
 // The integer sum is exact, so neither the level nor the number of tokens can change a bit.
 #pragma once
 #include "backends/cpu/kernels/formats.inl"
@@ -96,13 +97,15 @@ NIB_INLINE void step(const Block& w, const Tile& a, size_t o, VecF* acc) {
         end_sums<F, T>(sum, a.nsum + o, 1);
     }
     NIB_UNROLL for (int t = 0; t < T; t++) {
-        acc[t] = fma(to_float(sum[t]), mul(w.d, set1(a.d[o + t])), acc[t]);
-        if constexpr (F::kMin == Min::Per32) acc[t] = fma(w.m, set1(a.s[o + t]), acc[t]);
         if constexpr (F::kMin == Min::Per16) {
-            const int32_t* nsum = a.nsum16 + 2 * (o + t);
-            VecI low = add_product16(zero_i32(), set1_i32(nsum[0]), w.min[0]);
-            low = add_product16(low, set1_i32(nsum[1]), w.min[1]);
-            acc[t] = fma(to_float(low), mul(w.m, set1(a.d[o + t])), acc[t]);
+            const int32_t* minus_q = a.nsum16 + 2 * (o + t);
+            VecI low = add_product16(zero_i32(), set1_i32(minus_q[0]), w.min[0]);
+            low = add_product16(low, set1_i32(minus_q[1]), w.min[1]);
+            const VecF both = fma(to_float(sum[t]), w.d, mul(to_float(low), w.m));
+            acc[t] = fma(both, set1(a.d[o + t]), acc[t]);
+        } else {
+            acc[t] = fma(to_float(sum[t]), mul(w.d, set1(a.d[o + t])), acc[t]);
+            if constexpr (F::kMin == Min::Per32) acc[t] = fma(w.m, set1(a.s[o + t]), acc[t]);
         }
     }
 }
