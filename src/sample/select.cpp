@@ -18,7 +18,8 @@ constexpr size_t kSmall = 2048;     // columns up to this are selected from as t
 constexpr size_t kFirst = 64;       // a usual prefix is shorter
 constexpr size_t kFirstMax = 1024;  // a count up to this is found by a rising bar
 constexpr uint32_t kRanges = 2048;
-constexpr double kDeepest = 32;    // e^-32 times any vocabulary is nothing
+constexpr double kDeepest = 32;  // e^-32 times any vocabulary is nothing
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kStretch = 1024;  // keys whose ranges are computed at once
 
 uint64_t pack(float key, size_t place) {
@@ -68,7 +69,7 @@ void Selector::gather_best(std::span<const float> keys, size_t n) {
     packed_.clear();
     const size_t room = 2 * n + 256;
     // Places come in ascending order, so one that only equals the bar always loses the tie.
-    float bar = -std::numeric_limits<float>::infinity();
+    float bar = -kInfinity;
     const auto shrink = [&] {
         const auto last = packed_.begin() + static_cast<ptrdiff_t>(n - 1);
         std::nth_element(packed_.begin(), last, packed_.end());
@@ -127,14 +128,34 @@ std::optional<Cut> Selector::by_ranges(std::span<const float> keys,
     if (bucket == kRanges) return std::nullopt;
     packed_.clear();
     packed_.reserve(counts_[bucket]);
+    float low = kInfinity, top = -kInfinity;
     for (size_t i = 0; i < keys.size(); ++i) {
-        if (buckets_.data()[i] == bucket) packed_.push_back(pack(keys[i], i));
+        if (buckets_.data()[i] != bucket) continue;
+        packed_.push_back(pack(keys[i], i));
+        low = std::min(low, keys[i]);
+        top = std::max(top, keys[i]);
     }
-    const std::optional<Cut> cut = within(keys, weights, goal, mass, count);
+    // Equal keys are in order already.
+    const std::optional<Cut> cut = low == top ? walk(keys, weights, goal, mass, count)
+                                              : within(keys, weights, goal, mass, count);
     if (cut) return cut;
     // The sum in another order fell short by a rounding: it is the last of this range.
     const size_t place = place_of(*std::max_element(packed_.begin(), packed_.end()));
     return Cut{keys[place], static_cast<uint32_t>(place)};
+}
+
+// The goal within packed_, which is in order.
+std::optional<Cut> Selector::walk(std::span<const float> keys,
+                                  std::span<const float> weights,
+                                  Goal goal,
+                                  double mass,
+                                  size_t count) {
+    for (const Packed packed : packed_) {
+        const size_t place = place_of(packed);
+        mass += weight_at(weights, place);
+        if (goal.reached(mass, ++count)) return Cut{keys[place], static_cast<uint32_t>(place)};
+    }
+    return std::nullopt;
 }
 
 // The goal within packed_, in any order, after places with `count` and `mass` that do not reach it.

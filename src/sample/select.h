@@ -44,6 +44,11 @@ class Selector {
     std::optional<Cut> by_ranges(std::span<const float> keys,
                                  std::span<const float> weights,
                                  Goal goal);
+    std::optional<Cut> walk(std::span<const float> keys,
+                            std::span<const float> weights,
+                            Goal goal,
+                            double mass,
+                            size_t count);
     std::optional<Cut> within(std::span<const float> keys,
                               std::span<const float> weights,
                               Goal goal,
