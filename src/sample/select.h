@@ -41,6 +41,7 @@ class Selector {
     using Packed = uint64_t;  // ascending is best first: inverted order of the key, then the place
 
     void gather_best(std::span<const float> keys, size_t n);
+    void fill_ranges(std::span<const float> keys, std::span<const float> weights, bool counts);
     std::optional<Cut> by_ranges(std::span<const float> keys,
                                  std::span<const float> weights,
                                  Goal goal);
