@@ -10,16 +10,14 @@ namespace nib {
 namespace {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The least float that is not below `bar`: comparing floats with it is comparing them with `bar`.
 float at_least(double bar) {
     if (bar <= -static_cast<double>(kLargest)) return -kLargest;
-    if (bar > static_cast<double>(kLargest)) return std::numeric_limits<float>::infinity();
+    if (bar > static_cast<double>(kLargest)) return kInfinity;
     const auto rounded = static_cast<float>(bar);
-    return static_cast<double>(rounded) >= bar
-               ? rounded
-               : std::nextafter(rounded, std::numeric_limits<float>::infinity());
+    return static_cast<double>(rounded) >= bar ? rounded : std::nextafter(rounded, kInfinity);
 }
 
 }  // namespace
@@ -44,7 +42,7 @@ void CandidateSet::assign_one(Token id, float logit) {
 
 bool CandidateSet::drop_banned() {
     if (top() < -kLargest) return false;
-    keep_if(logits_, -kLargest, [&](size_t i) { return logits_.data()[i] >= -kLargest; });
+    keep_between(logits_, size(), {-kLargest, kLargest}, {});
     return true;
 }
 
@@ -96,28 +94,38 @@ void CandidateSet::scale(double factor) {
     touch();
 }
 
-// Keeps the places that `takes`; no key of these is below the bar.
-template <class Takes>
-void CandidateSet::keep_if(std::span<const float> keys, float bar, Takes takes) {
-    const size_t n = logits_.size();
-    if (whole_) ids_.resize(n);
+// Moves the places of [from, to) with keys in [low, high] to `kept` and behind, and returns where
+// they end. There are no branches on single keys: they would be mispredicted.
+size_t CandidateSet::gather(const float* keys, Span places, Bars bars, size_t kept) {
     Token* const ids = ids_.data();
     float* const logits = logits_.data();
-    const bool whole = whole_;
-    size_t kept = 0;
-    for (size_t at = 0; at < n;) {
-        const size_t end = std::min(n, at + kLanes);
-        if (end - at == kLanes && !any_at_least(keys.data() + at, bar)) {
+    for (size_t at = places.from; at < places.to;) {
+        const size_t end = std::min(places.to, at + kLanes);
+        if (end - at == kLanes && !any_at_least(keys + at, bars.low)) {
             at = end;
             continue;
         }
         for (; at < end; ++at) {
-            const bool taken = takes(at);
-            ids[kept] = whole ? static_cast<Token>(at) : ids[at];
-            logits[kept] = logits[at];
-            kept += taken ? 1 : 0;
+            // Both reads come before the writes, so that nothing waits for a write.
+            const float key = keys[at], logit = logits[at];
+            ids[kept] = whole_ ? static_cast<Token>(at) : ids[at];
+            logits[kept] = logit;
+            kept += static_cast<size_t>(key >= bars.low) & static_cast<size_t>(key <= bars.high);
         }
     }
+    return kept;
+}
+
+// Keeps the places before `split` with keys in one interval, and the others with keys in another.
+void CandidateSet::keep_between(std::span<const float> keys,
+                                size_t split,
+                                Bars before,
+                                Bars after) {
+    const size_t n = size();
+    if (whole_) ids_.resize(n);
+    // Moved logits may be the keys themselves; they only move to places that are behind `at`.
+    size_t kept = gather(keys.data(), {0, split}, before, 0);
+    kept = gather(keys.data(), {split, n}, after, kept);
     ids_.resize(kept);
     logits_.resize(kept);
     whole_ = false;
@@ -126,9 +134,9 @@ void CandidateSet::keep_if(std::span<const float> keys, float bar, Takes takes) 
 
 void CandidateSet::keep_until(std::span<const float> keys, const std::optional<Cut>& cut) {
     if (!cut) return;
-    const float* const key = keys.data();
-    const Cut last = *cut;
-    keep_if(keys, last.key, [key, last](size_t i) { return last.covers(key[i], i); });
+    // Equal keys belong to the prefix up to the place of the cut and not beyond it.
+    const float above = std::nextafter(cut->key, kInfinity);
+    keep_between(keys, cut->place + size_t{1}, {cut->key, kLargest}, {above, kLargest});
 }
 
 void CandidateSet::keep_top(size_t n) {
@@ -155,21 +163,21 @@ void CandidateSet::keep_at_least(double bar, size_t min_keep) {
         keep_top(min_keep);
         return;
     }
-    keep_if(logits_, lowest, [&](size_t i) { return logits_.data()[i] >= lowest; });
+    keep_between(logits_, size(), {lowest, kLargest}, {});
 }
 
 void CandidateSet::drop_top(size_t n) {
     if (n == 0) return;
     const std::optional<Cut> cut = selector_.find(logits_, {}, {.count = n});
     if (!cut) return;
-    const Cut last = *cut;
-    keep_if(logits_, -kLargest, [&](size_t i) { return !last.covers(logits_.data()[i], i); });
+    const float below = std::nextafter(cut->key, -kInfinity);
+    keep_between(logits_, cut->place + size_t{1}, {-kLargest, below}, {-kLargest, cut->key});
     top_.reset();
 }
 
 Token CandidateSet::draw(double u) {
     // "More than" is "at least the next number".
-    const double mass = std::nextafter(u * total(), kInfinity);
+    const double mass = std::nextafter(u * total(), std::numeric_limits<double>::infinity());
     const std::optional<Cut> cut = selector_.find(logits_, weights(), {.mass = mass});
     if (cut && weights_[cut->place] > 0) return id_at(cut->place);
     // Rounding left a sliver at the end: the last one that can be chosen.

@@ -67,6 +67,12 @@ class CandidateSet {
 
   private:
     static constexpr size_t kNowhere = static_cast<size_t>(-1);
+    struct Span {
+        size_t from, to;
+    };
+    struct Bars {
+        float low, high;
+    };
 
     Token id_at(size_t place) const { return whole_ ? static_cast<Token>(place) : ids_[place]; }
     size_t place_of(Token id, size_t from) const;
@@ -75,8 +81,8 @@ class CandidateSet {
         sorted_.clear();
     }
     void changed(float before, float after);
-    template <class Takes>
-    void keep_if(std::span<const float> keys, float bar, Takes takes);
+    size_t gather(const float* keys, Span places, Bars bars, size_t kept);
+    void keep_between(std::span<const float> keys, size_t split, Bars before, Bars after);
     void keep_until(std::span<const float> keys, const std::optional<Cut>& cut);
 
     std::vector<Token> ids_;

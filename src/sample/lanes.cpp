@@ -239,13 +239,15 @@ void nearness(std::span<const float> logits, double center, std::span<float> out
 }
 
 void scale(std::span<float> logits, double factor) {
-    constexpr double kLowest = -static_cast<double>(kLargest);
     float* x = logits.data();
-    const size_t n = logits.size();
-    for (size_t i = 0; i < n; ++i) {
-        const double scaled = static_cast<double>(x[i]) * factor;
-        x[i] = static_cast<float>(scaled > kLowest ? scaled : kLowest);
+    size_t at = 0;
+    // What leaves the range of a float becomes -inf, and then the lowest float.
+    for (; at + kWidth <= logits.size(); at += kWidth) {
+        const Floats scaled = __builtin_convertvector(wide(load(x + at)) * factor, Floats);
+        store(x + at, scaled > -kLargest ? scaled : all(-kLargest));
     }
+    for (; at < logits.size(); ++at)
+        x[at] = std::max(static_cast<float>(static_cast<double>(x[at]) * factor), -kLargest);
 }
 
 void bucket_of(

@@ -18,7 +18,9 @@ constexpr size_t kSmall = 2048;     // columns up to this are selected from as t
 constexpr size_t kFirst = 64;       // a usual prefix is shorter
 constexpr size_t kFirstMax = 1024;  // a count up to this is found by a rising bar
 constexpr uint32_t kRanges = 2048;
-constexpr double kDeepest = 32;    // e^-32 times any vocabulary is nothing
+constexpr size_t kCopies = 2;
+constexpr double kDeepest = 32;  // e^-32 times any vocabulary is nothing
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr size_t kStretch = 1024;  // keys whose ranges are computed at once
 
 uint64_t pack(float key, size_t place) {
@@ -68,7 +70,7 @@ void Selector::gather_best(std::span<const float> keys, size_t n) {
     packed_.clear();
     const size_t room = 2 * n + 256;
     // Places come in ascending order, so one that only equals the bar always loses the tie.
-    float bar = -std::numeric_limits<float>::infinity();
+    float bar = -kInfinity;
     const auto shrink = [&] {
         const auto last = packed_.begin() + static_cast<ptrdiff_t>(n - 1);
         std::nth_element(packed_.begin(), last, packed_.end());
@@ -90,32 +92,46 @@ void Selector::gather_best(std::span<const float> keys, size_t n) {
     if (packed_.size() > n) shrink();
 }
 
-// Finds the range in which the goal is reached and gathers its places.
-std::optional<Cut> Selector::by_ranges(std::span<const float> keys,
-                                       std::span<const float> weights,
-                                       Goal goal) {
+// What the ranges hold. Neighbours go to different copies, so that a crowded range is not one long
+// chain of additions.
+void Selector::fill_ranges(std::span<const float> keys,
+                           std::span<const float> weights,
+                           bool counts) {
     const Range range = range_of(keys);
     const auto high = static_cast<double>(range.high);
     const double depth = std::min(high - static_cast<double>(range.low), kDeepest);
     const double per_range = depth > 0 ? (kRanges - 1) / depth : 0;
     buckets_.resize(keys.size());
-    masses_.assign(kRanges, 0);
-    counts_.assign(kRanges, 0);
+    masses_.assign(kCopies * kRanges, 0);
+    counts_.assign(kCopies * kRanges, 0);
+    double* const mass = masses_.data();
+    uint32_t* const count = counts_.data();
     for (size_t at = 0; at < keys.size(); at += kStretch) {
         const size_t n = std::min(kStretch, keys.size() - at);
         uint32_t* const buckets = buckets_.data() + at;
         bucket_of(keys.subspan(at, n), high, per_range, kRanges - 1, buckets);
-        if (weights.empty()) {
+        if (counts) {
             for (size_t i = 0; i < n; ++i)
-                ++counts_.data()[buckets[i]];
-        } else {
-            const float* const w = weights.data() + at;
-            for (size_t i = 0; i < n; ++i) {
-                ++counts_.data()[buckets[i]];
-                masses_.data()[buckets[i]] += static_cast<double>(w[i]);
-            }
+                ++count[i % kCopies * kRanges + buckets[i]];
         }
+        if (weights.empty()) continue;
+        const float* const w = weights.data() + at;
+        for (size_t i = 0; i < n; ++i)
+            mass[i % kCopies * kRanges + buckets[i]] += static_cast<double>(w[i]);
     }
+    for (size_t i = kRanges; i < kCopies * kRanges; ++i) {
+        mass[i % kRanges] += mass[i];
+        count[i % kRanges] += count[i];
+    }
+}
+
+// Finds the range in which the goal is reached and gathers its places.
+std::optional<Cut> Selector::by_ranges(std::span<const float> keys,
+                                       std::span<const float> weights,
+                                       Goal goal) {
+    // The first range is never empty, so a count of one needs no counting.
+    if (goal.count == 1) goal.count = 0;
+    fill_ranges(keys, weights, goal.count > 0);
     double mass = 0;
     size_t count = 0;
     uint32_t bucket = 0;
@@ -126,15 +142,33 @@ std::optional<Cut> Selector::by_ranges(std::span<const float> keys,
     }
     if (bucket == kRanges) return std::nullopt;
     packed_.clear();
-    packed_.reserve(counts_[bucket]);
+    bool same = true;
     for (size_t i = 0; i < keys.size(); ++i) {
-        if (buckets_.data()[i] == bucket) packed_.push_back(pack(keys[i], i));
+        if (buckets_.data()[i] != bucket) continue;
+        packed_.push_back(pack(keys[i], i));
+        same = same && (packed_.back() ^ packed_.front()) >> 32 == 0;
     }
-    const std::optional<Cut> cut = within(keys, weights, goal, mass, count);
+    // Equal keys are in order already.
+    const std::optional<Cut> cut =
+        same ? walk(keys, weights, goal, mass, count) : within(keys, weights, goal, mass, count);
     if (cut) return cut;
     // The sum in another order fell short by a rounding: it is the last of this range.
     const size_t place = place_of(*std::max_element(packed_.begin(), packed_.end()));
     return Cut{keys[place], static_cast<uint32_t>(place)};
+}
+
+// The goal within packed_, which is in order.
+std::optional<Cut> Selector::walk(std::span<const float> keys,
+                                  std::span<const float> weights,
+                                  Goal goal,
+                                  double mass,
+                                  size_t count) {
+    for (const Packed packed : packed_) {
+        const size_t place = place_of(packed);
+        mass += weight_at(weights, place);
+        if (goal.reached(mass, ++count)) return Cut{keys[place], static_cast<uint32_t>(place)};
+    }
+    return std::nullopt;
 }
 
 // The goal within packed_, in any order, after places with `count` and `mass` that do not reach it.

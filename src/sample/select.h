@@ -32,8 +32,8 @@ struct Goal {
 
 class Selector {
   public:
-    // The shortest prefix that reaches the goal, or nothing if all of the column does not. Keys:
-    // finite. Weights: from 0 to 1, one for each key; without a mass in the goal they are not
+    // The shortest prefix that reaches the goal, or nothing if all of the column does not. No key
+    // is NaN. Weights: from 0 to 1, one for each key; without a mass in the goal they are not
     // looked at and may be empty.
     std::optional<Cut> find(std::span<const float> keys, std::span<const float> weights, Goal goal);
 
@@ -41,9 +41,15 @@ class Selector {
     using Packed = uint64_t;  // ascending is best first: inverted order of the key, then the place
 
     void gather_best(std::span<const float> keys, size_t n);
+    void fill_ranges(std::span<const float> keys, std::span<const float> weights, bool counts);
     std::optional<Cut> by_ranges(std::span<const float> keys,
                                  std::span<const float> weights,
                                  Goal goal);
+    std::optional<Cut> walk(std::span<const float> keys,
+                            std::span<const float> weights,
+                            Goal goal,
+                            double mass,
+                            size_t count);
     std::optional<Cut> within(std::span<const float> keys,
                               std::span<const float> weights,
                               Goal goal,

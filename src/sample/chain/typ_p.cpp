@@ -3,7 +3,6 @@
 // entropy, until their mass reaches p. The best candidate may well be dropped.
 #include "src/sample/chain.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace nib {

@@ -5,8 +5,6 @@
 #include "src/sample/chain.h"
 #include "src/sample/random.h"
 
-#include <algorithm>
-
 namespace nib {
 namespace {
 
@@ -22,9 +20,9 @@ void apply(CandidateSet& set, const ChainContext& context) {
     const double chance =
         uniform_random(params.seed, context.sequence, context.position, kXtcStream);
     if (chance >= static_cast<double>(params.xtc_probability)) return;
-    // At least one more than the best: the threshold is below the share that one alone can have.
-    const size_t above = count_at_least(
-        set.weights(), static_cast<float>(static_cast<double>(params.xtc_threshold) * set.total()));
+    // A probability is a weight over the total.
+    const double bar = static_cast<double>(params.xtc_threshold) * set.total();
+    const size_t above = count_at_least(set.weights(), static_cast<float>(bar));
     if (above < 2) return;
     const size_t dropped = above - 1;
     if (set.size() - dropped < context.min_keep) return;
