@@ -95,7 +95,8 @@ void Lowering::push(const Instruction& i) {
     bool joins = false;
     for (size_t n = out->size(); n-- > 0;) {
         const Instruction& before = (*out)[n];
-        joins = std::strcmp(before.name, i.name) == 0 && independent(before, i, rows);
+        joins = i.units && before.units && std::strcmp(before.name, i.name) == 0 &&
+                independent(before, i, rows);
         if (!joins || !before.joins) break;
     }
     out->push_back(i);
@@ -126,12 +127,13 @@ void run_rope_table(const Instruction& i, const Pass& p, int first, int end, int
     }
 }
 
-// Instructions that run together and their pass: the context of a pool op. Its units are those of
-// all its instructions, one after another.
+// Instructions that run together and their pass: the context of a pool op. Either they go through
+// the same rows, or the units are those of all of them, one after another.
 struct Bound {
     const Instruction* instructions = nullptr;
     const int* starts = nullptr;  // [count]: the unit at which each begins
     int count = 0;
+    int rows = 0;  // of a unit; 0: units are not rows
     const Pass* pass = nullptr;
     int64_t* started = nullptr;  // where a trace wants to know when the first unit was begun
 
@@ -148,12 +150,21 @@ int64_t now_ns() {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+void run_rows(const Bound& b, int first, int end, int thread) {
+    for (int u = first; u < end; u++) {
+        const int row = u * b.rows, stop = std::min(row + b.rows, b.pass->n);
+        for (int i = 0; i < b.count; i++)
+            b.instructions[i].run(b.instructions[i], *b.pass, row, stop, thread);
+    }
+}
+
 void run_bound(void* context, int first, int end, int thread) {
     const Bound& b = *static_cast<const Bound*>(context);
     if (b.started) {
         int64_t none = 0;
         std::atomic_ref(*b.started).compare_exchange_strong(none, now_ns());
     }
+    if (b.rows) return run_rows(b, first, end, thread);
     for (int i = b.find(first); i < b.count && b.starts[i] < end; i++) {
         const Instruction& each = b.instructions[i];
         const int stop = i + 1 < b.count ? std::min(b.starts[i + 1], end) : end;
@@ -171,6 +182,9 @@ void ahead_bound(void* context, int first, int part) {
 
 // Values that one thread computes in less time than the others need to hear of them.
 constexpr int64_t kAloneValues = 4096;
+// Rows of a unit, where there are enough of them: what one instruction wrote is still in L1 or L2
+// for the next.
+constexpr int kUnitRows = kTile;
 
 class CpuExecutor : public Executor {
   public:
@@ -226,7 +240,6 @@ class CpuExecutor : public Executor {
             i.name = "rope_table";
             i.rope = &l.rope(r);
             i.rope_offset = l.rope_offset(r);
-            i.units = unit_per_row;
             i.row_work = 16 * i.rope->n_dims;  // sines and cosines in double
             i.run = run_rope_table;
             l.push(i);
@@ -288,29 +301,32 @@ class CpuExecutor : public Executor {
         OpTrace* trace = pass_.step->trace;
         if (trace) started_.assign(list.size(), 0);
         size_t n_ops = 0;
+        int64_t work = 0;  // of a row in the op that is being made
         for (size_t n = 0; n < list.size(); n++) {
             const Instruction& i = list[n];
-            const int units = i.units(i, pass_);
-            const int most = i.most ? i.most(i, pass_) : PoolOp().most;
-            const bool alone = i.row_work > 0 && int64_t{i.row_work} * pass_.n <= kAloneValues;
-            if (i.joins && !trace) {  // a trace tells one from the other
-                PoolOp& op = ops_[n_ops - 1];
-                starts_[n] = op.units;
-                op.units += units;
-                op.most = std::min(op.most, most);
-                op.alone = op.alone && alone;
-                bound_[n_ops - 1].count++;
-                continue;
+            Bound* last = n_ops > 0 ? &bound_[n_ops - 1] : nullptr;
+            // A trace tells one from the other.
+            const bool together = last && !trace && (i.units ? i.joins : last->rows > 0);
+            if (!together) {
+                const int rows = i.units ? 0 : pass_.n < 4 * kUnitRows ? 1 : kUnitRows;
+                bound_[n_ops] = {&i, &starts_[n], 0, rows, &pass_, trace ? &started_[n] : nullptr};
+                ops_[n_ops] = {.run = run_bound, .context = &bound_[n_ops]};
+                work = 0;
+                n_ops++;
             }
-            starts_[n] = 0;
-            bound_[n_ops] = {&i, &starts_[n], 1, &pass_, trace ? &started_[n] : nullptr};
-            ops_[n_ops] = {.run = run_bound,
-                           .context = &bound_[n_ops],
-                           .units = units,
-                           .most = most,
-                           .ahead = i.ahead ? ahead_bound : nullptr,
-                           .alone = alone};
-            n_ops++;
+            Bound& bound = bound_[n_ops - 1];
+            PoolOp& op = ops_[n_ops - 1];
+            bound.count++;
+            work += i.row_work;
+            op.alone = work > 0 && work * pass_.n <= kAloneValues;
+            starts_[n] = op.units;
+            if (bound.rows) {
+                op.units = (pass_.n + bound.rows - 1) / bound.rows;
+            } else {
+                op.units += i.units(i, pass_);
+            }
+            if (i.most) op.most = std::min(op.most, i.most(i, pass_));
+            if (i.ahead) op.ahead = ahead_bound;
         }
         pool_.run({ops_.data(), n_ops});
         if (trace) add_trace(list, *trace);

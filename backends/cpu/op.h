@@ -92,6 +92,8 @@ struct Value {
 };
 
 struct Instruction {
+    // Null: the units are the rows of the pass, and what row r needs of the instructions right
+    // before it is row r too. Such instructions run together, a few rows at a time.
     int (*units)(const Instruction& i, const Pass& p) = nullptr;
     void (*run)(const Instruction& i, const Pass& p, int first, int end, int thread) = nullptr;
     int (*most)(const Instruction& i, const Pass& p) = nullptr;  // units of one claim; null: any
@@ -172,9 +174,6 @@ const CpuOp* find_cpu_op(const char* name);
 
 inline bool always(const Graph&, const Node&) {
     return true;
-}
-inline int unit_per_row(const Instruction&, const Pass& p) {
-    return p.n;
 }
 
 }  // namespace nib::cpu

@@ -151,7 +151,6 @@ void lower(Lowering& l, int32_t index) {
     const AttentionSpec& a = i.params.attention;
     l.find_kv(a.layer, i.group, i.page_offset);
     l.need_scratch(attention_scratch(a.n_heads / a.n_kv_heads, a.head_dim));
-    i.units = unit_per_row;
     i.row_work = 4 * (i.y.width() + i.z.width());
     i.run = store;
     l.push(i);

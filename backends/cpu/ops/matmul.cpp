@@ -11,22 +11,17 @@
 namespace nib::cpu {
 namespace {
 
-int tiles(const Instruction&, const Pass& p) {
-    return (p.n + kTile - 1) / kTile;
-}
-
 void quantize(const Instruction& i, const Pass& p, int first, int end, int) {
     A8 a = A8::make(p.a8, p.n, i.matrix->k_padded);
-    p.kernels->quantize(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k, first * kTile,
-                        std::min(end * kTile, p.n), a);
+    p.kernels->quantize(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k, first, end, a);
 }
 
 void quantize_both(const Instruction& i, const Pass& p, int first, int end, int thread) {
     quantize(i, p, first, end, thread);
     const A8 high = A8::make(p.a8, p.n, i.matrix->k_padded);
     A8 rest = A8::make(p.a8_rest, p.n, i.matrix->k_padded);
-    p.kernels->quantize_rest(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k,
-                             first * kTile, std::min(end * kTile, p.n), high, rest);
+    p.kernels->quantize_rest(i.x.row(p, 0), static_cast<size_t>(i.x.stride), i.matrix->k, first,
+                             end, high, rest);
 }
 
 // The start of a panel: what a thread reads first when the op begins.
@@ -90,7 +85,7 @@ void lower(Lowering& l, int32_t index) {
         if (l.quantized != input || l.quantized_k != i.matrix->k_padded) {
             Instruction q = i;
             q.name = "quantize";
-            q.units = tiles;
+            q.units = nullptr;
             q.most = nullptr;
             q.ahead = nullptr;
             q.row_work = 2 * i.matrix->k_padded;

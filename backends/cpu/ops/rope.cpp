@@ -18,7 +18,6 @@ void lower(Lowering& l, int32_t node) {
     Instruction i = l.make(node, "rope");
     i.rope = &l.rope(i.params.rope);
     i.rope_offset = l.rope_offset(i.params.rope);
-    i.units = unit_per_row;
     i.row_work = 2 * i.out.width();
     i.run = run;
     l.push(i);

@@ -14,7 +14,6 @@ void run(const Instruction& i, const Pass& p, int first, int end, int) {
 
 void lower(Lowering& l, int32_t node) {
     Instruction i = l.make(node, "scale");
-    i.units = unit_per_row;
     i.row_work = i.out.width();
     i.run = run;
     l.push(i);
