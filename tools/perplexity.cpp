@@ -166,6 +166,8 @@ Result<std::unique_ptr<Engine>> open_base(const Options& options, const Engine& 
 Result<void> perplexity(Options options) {
     NIB_ASSIGN(const std::string text, prompt_text(options));
     if (options.ctx_size == 0) options.ctx_size = kDefaultContext;
+    if (options.ctx_size < 2)
+        return Error{Status::BadRequest, "--ctx-size: expected 2 or more, got 1"};
     NIB_ASSIGN(const auto model, open_engine(options));
     std::unique_ptr<Engine> base;
     if (!options.kl_base.empty()) {

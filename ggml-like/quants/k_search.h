@@ -7,7 +7,6 @@
 //   settle  the part's scale becomes an integer: its neighbours are tried, each with the minimum
 //           that suits it, because rounding the scale moves the best numbers
 //   refit   the block's two scales by least squares over all parts; then the final numbers
-// Values weigh their size plus the mean size of the part: large ones matter more in a product.
 //
 // All candidates of a part are judged in one walk over its values, one candidate in each lane of a
 // few vectors. So there are no sums across lanes and the order of every sum is written here: all
@@ -21,6 +20,10 @@ namespace nib::quants {
 
 inline constexpr int kBlock = 256;
 
+// How much the error of a value counts: all alike, or more for large values. Which one is chosen
+// for a format is measured by the divergence of quantized models (docs/QUANTIZE.md).
+enum class Weigh { Alike, Size, Square };
+
 // The integer ranges of a format. q_low < 0: numbers and part scales are signed and there are no
 // minima.
 struct KShape {
@@ -30,6 +33,7 @@ struct KShape {
     // Step sizes to try: those that map the largest value to `first`, `first + step`, ... beyond
     // (or before) the last number.
     float first, step;
+    Weigh weigh;
 };
 
 // What the search decides; the formats differ only in how they pack it.
@@ -74,6 +78,12 @@ class KSearch {
         return whole(kAffine ? below : most(below, splat(kLow)));
     }
 
+    static F4 weight_of(F4 v, F4 mean) {
+        if (kShape.weigh == Weigh::Alike) return splat(1);
+        if (kShape.weigh == Weigh::Size) return mean + size4(v);
+        return v * v + splat(0.25f) * mean * mean;
+    }
+
     static void weigh(const float* x, Part& part) {
         F4 squares{};
         for (int i = 0; i < kPart; i += 4) {
@@ -83,7 +93,7 @@ class KSearch {
         const F4 mean = splat(std::sqrt(sum4(squares) / kPart));
         F4 w_sum{}, wx_sum{};
         for (int i = 0; i < kPart; i += 4) {
-            const F4 v = load4(x + i), w = mean + size4(v), wx = w * v;
+            const F4 v = load4(x + i), w = weight_of(v, mean), wx = w * v;
             store4(part.weight + i, w);
             store4(part.weighted + i, wx);
             w_sum += w;

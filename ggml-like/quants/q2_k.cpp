@@ -14,7 +14,8 @@ constexpr quants::KShape kShape = {.part = 16,
                                    .scale_low = 0,
                                    .scale_high = 15,
                                    .first = -0.9f,
-                                   .step = 0.12f};
+                                   .step = 0.12f,
+                                   .weigh = quants::Weigh::Size};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b + 80), dmin = quants::load_half(b + 82);

@@ -14,7 +14,8 @@ constexpr quants::KShape kShape = {.part = 16,
                                    .scale_low = -32,
                                    .scale_high = 31,
                                    .first = -0.9f,
-                                   .step = 0.22f};
+                                   .step = 0.22f,
+                                   .weigh = quants::Weigh::Alike};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b + 108);

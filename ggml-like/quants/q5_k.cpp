@@ -13,7 +13,8 @@ constexpr quants::KShape kShape = {.part = 32,
                                    .scale_low = 0,
                                    .scale_high = 63,
                                    .first = -1.2f,
-                                   .step = 0.15f};
+                                   .step = 0.15f,
+                                   .weigh = quants::Weigh::Size};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b), dmin = quants::load_half(b + 2);

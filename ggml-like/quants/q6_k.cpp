@@ -15,7 +15,8 @@ constexpr quants::KShape kShape = {.part = 16,
                                    .scale_low = -128,
                                    .scale_high = 127,
                                    .first = -0.9f,
-                                   .step = 0.22f};
+                                   .step = 0.22f,
+                                   .weigh = quants::Weigh::Square};
 
 void decode_block(const uint8_t* b, float* v) {
     const float d = quants::load_half(b + 208);
