@@ -20,11 +20,16 @@ float at_least(double bar) {
     return static_cast<double>(rounded) >= bar ? rounded : std::nextafter(rounded, kInfinity);
 }
 
+template <class T>
+void grow(std::vector<T>& column, size_t n) {
+    if (column.size() < n) column.resize(n);
+}
+
 }  // namespace
 
 LogitScan CandidateSet::assign(std::span<const float> logits) {
-    ids_.clear();
-    logits_.resize(logits.size());
+    grow(logits_, logits.size());
+    n_ = logits.size();
     whole_ = true;
     const LogitScan found = scan(logits, logits_.data());
     top_ = found.top;
@@ -33,8 +38,11 @@ LogitScan CandidateSet::assign(std::span<const float> logits) {
 }
 
 void CandidateSet::assign_one(Token id, float logit) {
-    ids_.assign(1, id);
-    logits_.assign(1, logit);
+    grow(ids_, 1);
+    grow(logits_, 1);
+    n_ = 1;
+    ids_[0] = id;
+    logits_[0] = logit;
     whole_ = false;
     top_ = logit;
     touch();
@@ -42,21 +50,21 @@ void CandidateSet::assign_one(Token id, float logit) {
 
 bool CandidateSet::drop_banned() {
     if (top() < -kLargest) return false;
-    keep_between(logits_, size(), {-kLargest, kLargest}, {});
+    keep_between(logits(), size(), {-kLargest, kLargest}, {});
     return true;
 }
 
 float CandidateSet::top() {
-    if (!top_) top_ = range_of(logits_).high;
+    if (!top_) top_ = range_of(logits()).high;
     return *top_;
 }
 
 std::span<const float> CandidateSet::weights() {
     if (!total_) {
-        weights_.resize(logits_.size());
-        total_ = weigh(logits_, top(), weights_);
+        grow(weights_, n_);
+        total_ = weigh(logits(), top(), {weights_.data(), n_});
     }
-    return weights_;
+    return {weights_.data(), n_};
 }
 
 double CandidateSet::total() {
@@ -66,15 +74,14 @@ double CandidateSet::total() {
 
 double CandidateSet::entropy() {
     // The sum of p * -log p, with log p = logit - top - log total.
-    return std::log(total()) + weighted_depth(logits_, weights(), top()) / total();
+    return std::log(total()) + weighted_depth(logits(), weights(), top()) / total();
 }
 
 size_t CandidateSet::place_of(Token id, size_t from) const {
     if (whole_) return static_cast<size_t>(id);
-    const auto found =
-        std::lower_bound(ids_.begin() + static_cast<ptrdiff_t>(from), ids_.end(), id);
-    return found != ids_.end() && *found == id ? static_cast<size_t>(found - ids_.begin())
-                                               : kNowhere;
+    const auto end = ids_.begin() + static_cast<ptrdiff_t>(n_);
+    const auto found = std::lower_bound(ids_.begin() + static_cast<ptrdiff_t>(from), end, id);
+    return found != end && *found == id ? static_cast<size_t>(found - ids_.begin()) : kNowhere;
 }
 
 // Keeps the top if one changed logit leaves it known.
@@ -90,7 +97,7 @@ void CandidateSet::changed(float before, float after) {
 
 void CandidateSet::scale(double factor) {
     if (top_) nib::scale({&*top_, 1}, factor);
-    nib::scale(logits_, factor);
+    nib::scale({logits_.data(), n_}, factor);
     touch();
 }
 
@@ -122,12 +129,11 @@ void CandidateSet::keep_between(std::span<const float> keys,
                                 Bars before,
                                 Bars after) {
     const size_t n = size();
-    if (whole_) ids_.resize(n);
+    grow(ids_, n);
     // Moved logits may be the keys themselves; they only move to places that are behind `at`.
     size_t kept = gather(keys.data(), {0, split}, before, 0);
     kept = gather(keys.data(), {split, n}, after, kept);
-    ids_.resize(kept);
-    logits_.resize(kept);
+    n_ = kept;
     whole_ = false;
     touch();
 }
@@ -141,44 +147,45 @@ void CandidateSet::keep_until(std::span<const float> keys, const std::optional<C
 
 void CandidateSet::keep_top(size_t n) {
     if (n >= size()) return;
-    keep_until(logits_, selector_.find(logits_, {}, {.count = n}));
+    keep_until(logits(), selector_.find(logits(), {}, {.count = n}));
 }
 
 void CandidateSet::keep_nucleus(double share, size_t count) {
     const double mass = share * total();
-    keep_until(logits_, selector_.find(logits_, weights(), {mass, count}));
+    keep_until(logits(), selector_.find(logits(), weights(), {mass, count}));
 }
 
 void CandidateSet::keep_nearest(double center, double share, size_t count) {
     const double mass = share * total();
-    keys_.resize(size());
-    nearness(logits_, center, keys_);
-    keep_until(keys_, selector_.find(keys_, weights(), {mass, count}));
+    grow(keys_, n_);
+    const std::span<float> keys(keys_.data(), n_);
+    nearness(logits(), center, keys);
+    keep_until(keys, selector_.find(keys, weights(), {mass, count}));
     top_.reset();  // the best may be far from the center
 }
 
 void CandidateSet::keep_at_least(double bar, size_t min_keep) {
     const float lowest = std::min(at_least(bar), top());
-    if (min_keep > 1 && count_at_least(logits_, lowest) < min_keep) {
+    if (min_keep > 1 && count_at_least(logits(), lowest) < min_keep) {
         keep_top(min_keep);
         return;
     }
-    keep_between(logits_, size(), {lowest, kLargest}, {});
+    keep_between(logits(), size(), {lowest, kLargest}, {});
 }
 
 void CandidateSet::drop_top(size_t n) {
     if (n == 0) return;
-    const std::optional<Cut> cut = selector_.find(logits_, {}, {.count = n});
+    const std::optional<Cut> cut = selector_.find(logits(), {}, {.count = n});
     if (!cut) return;
     const float below = std::nextafter(cut->key, -kInfinity);
-    keep_between(logits_, cut->place + size_t{1}, {-kLargest, below}, {-kLargest, cut->key});
+    keep_between(logits(), cut->place + size_t{1}, {-kLargest, below}, {-kLargest, cut->key});
     top_.reset();
 }
 
 Token CandidateSet::draw(double u) {
     // "More than" is "at least the next number".
     const double mass = std::nextafter(u * total(), std::numeric_limits<double>::infinity());
-    const std::optional<Cut> cut = selector_.find(logits_, weights(), {.mass = mass});
+    const std::optional<Cut> cut = selector_.find(logits(), weights(), {.mass = mass});
     if (cut && weights_[cut->place] > 0) return id_at(cut->place);
     // Rounding left a sliver at the end: the last one that can be chosen.
     size_t last = kNowhere;

@@ -29,10 +29,10 @@ class CandidateSet {
     // Removes tokens at -inf; false if no other is there.
     bool drop_banned();
 
-    size_t size() const { return logits_.size(); }
+    size_t size() const { return n_; }
     // Whether no token has been dropped.
     bool whole() const { return whole_; }
-    std::span<const float> logits() const { return logits_; }
+    std::span<const float> logits() const { return {logits_.data(), n_}; }
     // The largest logit.
     float top();
     // e^(logit - top) of each candidate, and their sum.
@@ -85,6 +85,8 @@ class CandidateSet {
     void keep_between(std::span<const float> keys, size_t split, Bars before, Bars after);
     void keep_until(std::span<const float> keys, const std::optional<Cut>& cut);
 
+    size_t n_ = 0;
+    // Columns are as long as they ever had to be; the first n_ places count.
     std::vector<Token> ids_;
     std::vector<float> logits_, weights_, keys_;
     std::vector<Candidate> sorted_;  // empty until asked for

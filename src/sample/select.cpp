@@ -101,7 +101,7 @@ void Selector::fill_ranges(std::span<const float> keys,
     const auto high = static_cast<double>(range.high);
     const double depth = std::min(high - static_cast<double>(range.low), kDeepest);
     const double per_range = depth > 0 ? (kRanges - 1) / depth : 0;
-    buckets_.resize(keys.size());
+    if (buckets_.size() < keys.size()) buckets_.resize(keys.size());
     masses_.assign(kCopies * kRanges, 0);
     counts_.assign(kCopies * kRanges, 0);
     double* const mass = masses_.data();
