@@ -133,14 +133,9 @@ NIB_INLINE void steps_loop(const Block& w, const Tile& a, size_t o, VecF* acc) {
     if (t < a.n) step<F, 1>(w, a, o + t, acc + t);
 }
 
-// What to fetch ahead. parts > 1: this is pass `part` of `parts` over the panel, and each fetches
-// its share of the next panel. Otherwise the weights a fixed distance ahead are fetched past L2 and
-// L3.
-struct Ahead {
-    int part, parts;
-};
-// share: bytes per block of a pass, 0 if there is one pass only. The division that gives it stays
-// outside the loop over blocks.
+// What to fetch ahead. With several passes over a panel each fetches its share of the next panel:
+// `share` bytes per block, where the division that gives it stays outside the loop over blocks.
+// With one pass share is 0, and the weights a fixed distance ahead are fetched past L2 and L3.
 template <class F>
 NIB_INLINE void fetch_ahead(const uint8_t* next, int b, size_t share) {
     if (share > 0) {
@@ -154,61 +149,66 @@ NIB_INLINE void fetch_ahead(const uint8_t* next, int b, size_t share) {
     }
 }
 
-// One tile of N tokens (N = 0: a.n tokens) over panels first .. end.
+// Tiles first_tile .. end_tile of N tokens each (N = 0: whatever the tile has) over panels first ..
+// end.
 template <class F, int N>
-void run_tile(const Matrix& m, int first, int end, Tile a, Output out, Ahead ahead) {
-    const int blocks = a.k / kBlock;
+void run_tiles(
+    const Matrix& m, int first, int end, const A8& a, int first_tile, int end_tile, Output out) {
+    const int blocks = a.k / kBlock, tiles = (a.n + kTile - 1) / kTile;
     const uint8_t* panel = m.data + size_t(first) * m.panel_bytes;
-    const size_t share = ahead.parts > 1 ? size_t(F::kBytes / ahead.parts + 1) : 0;
-    // A block lasts longer with more tokens, so a longer way ahead is the same time.
-    const size_t distance = ahead.parts > 1 ? m.panel_bytes + size_t(ahead.part * blocks) * share
-                                            : (a.n < 4 ? 4096 : 8192);
+    const size_t share = tiles > 1 ? size_t(F::kBytes / tiles + 1) : 0;
     for (int p = first; p < end; p++, panel += m.panel_bytes) {
-        VecF acc[N > 0 ? N : kTile];
-        NIB_UNROLL for (int t = 0; t < (N > 0 ? N : kTile); t++) acc[t] = zero();
-        for (int b = 0; b < blocks; b++) {
-            Block w;
-            F::unpack(panel, a.k, b, w);
-            fetch_ahead<F>(panel + distance, b, share);
-            if constexpr (N > 0) {
-                steps<F, N>(w, a, size_t(b) * N, acc);
-            } else {
-                steps_loop<F>(w, a, size_t(b) * size_t(a.n), acc);
+        for (int i = first_tile; i < end_tile; i++) {
+            const Tile tile = tile_of(a, i * kTile);
+            // A block lasts longer with more tokens, so a longer way ahead is the same time.
+            const size_t distance =
+                tiles > 1 ? m.panel_bytes + size_t(i * blocks) * share : (a.n < 4 ? 4096 : 8192);
+            VecF acc[N > 0 ? N : kTile];
+            NIB_UNROLL for (int t = 0; t < (N > 0 ? N : kTile); t++) acc[t] = zero();
+            for (int b = 0; b < blocks; b++) {
+                Block w;
+                F::unpack(panel, a.k, b, w);
+                fetch_ahead<F>(panel + distance, b, share);
+                if constexpr (N > 0) {
+                    steps<F, N>(w, tile, size_t(b) * N, acc);
+                } else {
+                    steps_loop<F>(w, tile, size_t(b) * size_t(tile.n), acc);
+                }
             }
-        }
-        if constexpr (N > 0) {
-            finish<N>(acc, p, out);
-        } else {
-            finish_loop(acc, a.n, p, out);
+            if constexpr (N > 0) {
+                finish<N>(acc, p, output_of_token(out, i * kTile));
+            } else {
+                finish_loop(acc, tile.n, p, output_of_token(out, i * kTile));
+            }
         }
     }
 }
 
 // Every other width is a loop over groups.
 constexpr uint32_t kAllWidths = 0x1fffe;
+// One tile of n tokens.
 template <class F, int N = kTile>
 NIB_INLINE void run_width(
-    const Matrix& m, int first, int end, const Tile& a, const Output& out, Ahead ahead) {
+    const Matrix& m, int first, int end, const A8& a, int tile, int n, const Output& out) {
     if constexpr (N == 0) {
-        run_tile<F, 0>(m, first, end, a, out, ahead);
+        run_tiles<F, 0>(m, first, end, a, tile, tile + 1, out);
     } else if constexpr ((kOwnWidths >> N & 1) == 0) {
-        run_width<F, N - 1>(m, first, end, a, out, ahead);
-    } else if (a.n == N) {
-        run_tile<F, N>(m, first, end, a, out, ahead);
+        run_width<F, N - 1>(m, first, end, a, tile, n, out);
+    } else if (n == N) {
+        run_tiles<F, N>(m, first, end, a, tile, tile + 1, out);
     } else if constexpr (kOwnWidths != kAllWidths || N > 1) {
-        run_width<F, N - 1>(m, first, end, a, out, ahead);
+        run_width<F, N - 1>(m, first, end, a, tile, n, out);
     }
 }
 
 template <class F>
 void run_format(const Matrix& m, int first, int end, const A8& a, const Output& out) {
-    const int tiles = (a.n + kTile - 1) / kTile;
-    if (tiles == 1) return run_width<F>(m, first, end, tile_of(a, 0), out, {0, 1});
+    const int whole = a.n / kTile, rest = a.n % kTile;
+    if (whole == 0) return run_width<F>(m, first, end, a, 0, rest, out);
     for (int p = first; p < end; p++) {
-        for (int i = 0; i < tiles; i++) {
-            const int token = i * kTile;
-            run_width<F>(m, p, p + 1, tile_of(a, token), output_of_token(out, token), {i, tiles});
-        }
+        // A level without a kernel for 16 tokens takes its loop over groups.
+        run_tiles<F, (kOwnWidths >> kTile & 1) ? kTile : 0>(m, p, p + 1, a, 0, whole, out);
+        if (rest > 0) run_width<F>(m, p, p + 1, a, whole, rest, out);
     }
 }
 

@@ -20,34 +20,37 @@ NIB_INLINE Output output_of_token(Output out, int token) {
     if (out.add) out.add += offset;
     return out;
 }
-// y = (sum + bias) + add for token t of the tile and the valid rows of a panel.
-NIB_INLINE void finish_token(VecF sum, int t, int row, int valid, const Output& out) {
-    const size_t at = size_t(t) * out.ldy + size_t(row);
+// y = (sum + bias) + add for one token and the valid rows of a panel; offset: of row 0 of the
+// panel.
+NIB_INLINE void finish_token(VecF sum, size_t offset, int row, int valid, const Output& out) {
     if (out.bias) sum = nib::cpu::add(sum, load_n(out.bias + row, valid));
-    if (out.add) sum = nib::cpu::add(sum, load_n(out.add + at, valid));
-    store_n(out.y + at, sum, valid);
+    if (out.add) sum = nib::cpu::add(sum, load_n(out.add + offset, valid));
+    store_n(out.y + offset, sum, valid);
 }
 NIB_INLINE int valid_rows(int panel, const Output& out) {
     const int left = out.rows - panel * kPanelRows;
     return left < kPanelRows ? left : kPanelRows;
 }
-// All N tokens of a tile. Unrolled, so that the sums come from registers.
+// All N tokens of a tile. Unrolled, so that the sums come from registers; one running offset, since
+// a product for each token would be computed, and spilled, long before it is needed.
 template <int N>
 NIB_INLINE void finish(const VecF* sums, int panel, const Output& out) {
     const int row = panel * kPanelRows, valid = valid_rows(panel, out);
+    auto offset = size_t(row);
     if (valid == kPanelRows && !out.bias && !out.add) {
-        NIB_UNROLL for (int t = 0; t < N; t++) {
-            store(out.y + size_t(t) * out.ldy + size_t(row), sums[t]);
-        }
+        NIB_UNROLL for (int t = 0; t < N; t++, offset += out.ldy) store(out.y + offset, sums[t]);
     } else {
-        NIB_UNROLL for (int t = 0; t < N; t++) finish_token(sums[t], t, row, valid, out);
+        NIB_UNROLL for (int t = 0; t < N; t++, offset += out.ldy) {
+            finish_token(sums[t], offset, row, valid, out);
+        }
     }
 }
 // The same for a number known at run time only.
 NIB_INLINE void finish_loop(const VecF* sums, int n, int panel, const Output& out) {
     const int row = panel * kPanelRows, valid = valid_rows(panel, out);
-    for (int t = 0; t < n; t++)
-        finish_token(sums[t], t, row, valid, out);
+    auto offset = size_t(row);
+    for (int t = 0; t < n; t++, offset += out.ldy)
+        finish_token(sums[t], offset, row, valid, out);
 }
 
 }  // namespace
