@@ -50,9 +50,12 @@ constexpr int kWidthFor = kAttentionSums / J >= 4   ? 4
                           : kAttentionSums / J >= 2 ? 2
                                                     : 1;
 
-// q . k of J heads for T tiles of 16 tokens. q [head_dim], J values every `ldq`.
-template <int J, int T>
-NIB_INLINE void score_tiles(const float* q, size_t ldq, int dim, const uint16_t* k, float* p) {
+// q . k of J heads for T tiles of 16 tokens. q [head_dim], J values every `ldq`. A single row waits
+// for memory, and pages lie anywhere: it fetches as many bytes from `ahead` on (V of the page) as
+// it reads of K.
+template <int J, int T, bool kFetch>
+NIB_INLINE void score_tiles(
+    const float* q, size_t ldq, int dim, const uint16_t* k, const uint16_t* ahead, float* p) {
     VecF acc[T][J];
     NIB_UNROLL for (int t = 0; t < T; t++) {
         NIB_UNROLL for (int j = 0; j < J; j++) acc[t][j] = zero();
@@ -61,6 +64,10 @@ NIB_INLINE void score_tiles(const float* q, size_t ldq, int dim, const uint16_t*
     for (int i = 0; i < dim; i++, q += ldq, k += 16) {
         VecF lanes[T];
         NIB_UNROLL for (int t = 0; t < T; t++) lanes[t] = load_half(k + size_t(t) * tile_halves);
+        if constexpr (kFetch) {
+            NIB_UNROLL for (int t = 0; t < T; t += 2) __builtin_prefetch(ahead + t * 16);
+            ahead += T * 16;
+        }
         NIB_UNROLL for (int j = 0; j < J; j++) {
             const VecF each = set1(q[j]);
             NIB_UNROLL for (int t = 0; t < T; t++) acc[t][j] = fma(lanes[t], each, acc[t][j]);
@@ -70,27 +77,36 @@ NIB_INLINE void score_tiles(const float* q, size_t ldq, int dim, const uint16_t*
         NIB_UNROLL for (int j = 0; j < J; j++) store(p + j * kPageTokens + t * 16, acc[t][j]);
     }
 }
-template <int J>
-NIB_INLINE void score_page(
-    const float* q, size_t ldq, int dim, const uint16_t* page, int lo, int hi, float* p) {
+template <int J, bool kFetch>
+NIB_INLINE void score_page(const float* q,
+                           size_t ldq,
+                           int dim,
+                           const uint16_t* page,
+                           const uint16_t* next,
+                           int lo,
+                           int hi,
+                           float* p) {
     constexpr int T = kWidthFor<J>;
     const size_t tile_halves = size_t(dim) * 16;
     int tile = lo / 16;
     const int end = (hi + 15) / 16;
     for (; tile + T <= end; tile += T) {
-        score_tiles<J, T>(q, ldq, dim, page + size_t(tile) * tile_halves, p + tile * 16);
+        const size_t at = size_t(tile) * tile_halves;
+        score_tiles<J, T, kFetch>(q, ldq, dim, page + at, next + at, p + tile * 16);
     }
     for (; tile < end; tile++) {
-        score_tiles<J, 1>(q, ldq, dim, page + size_t(tile) * tile_halves, p + tile * 16);
+        const size_t at = size_t(tile) * tile_halves;
+        score_tiles<J, 1, kFetch>(q, ldq, dim, page + at, next + at, p + tile * 16);
     }
 }
 
 // o = o * factor + sum of p[token] * V[token] over lo .. hi, for G heads of R rows and D blocks of
 // 16 values. o, v: at the first of the blocks; ldo: floats from row to row of o.
-template <int R, int G, int D>
+template <int R, int G, int D, bool kFetch>
 NIB_INLINE void value_blocks(const float* p,
                              const float* factor,
                              const uint16_t* v,
+                             const uint16_t* next,
                              size_t dim,
                              int lo,
                              int hi,
@@ -107,6 +123,11 @@ NIB_INLINE void value_blocks(const float* p,
     for (int t = lo; t < hi; t++) {
         VecF lanes[D];
         NIB_UNROLL for (int d = 0; d < D; d++) lanes[d] = load_half(v + size_t(t) * dim + d * 16);
+        if constexpr (kFetch) {
+            NIB_UNROLL for (int d = 0; d < D; d += 2) {
+                __builtin_prefetch(next + size_t(t) * dim + d * 16);
+            }
+        }
         NIB_UNROLL for (int j = 0; j < J; j++) {
             const VecF each = set1(p[j * kPageTokens + t]);
             NIB_UNROLL for (int d = 0; d < D; d++) acc[d][j] = fma(each, lanes[d], acc[d][j]);
@@ -118,10 +139,11 @@ NIB_INLINE void value_blocks(const float* p,
         }
     }
 }
-template <int R, int G>
+template <int R, int G, bool kFetch = false>
 NIB_INLINE void value_page(const float* p,
                            const float* factor,
                            const uint16_t* v,
+                           const uint16_t* next,
                            size_t dim,
                            int lo,
                            int hi,
@@ -130,9 +152,9 @@ NIB_INLINE void value_page(const float* p,
     constexpr size_t D = kWidthFor<R * G>;
     size_t i = 0;
     for (; i + D * 16 <= dim; i += D * 16)
-        value_blocks<R, G, int(D)>(p, factor, v + i, dim, lo, hi, o + i, ldo);
+        value_blocks<R, G, int(D), kFetch>(p, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
     for (; i < dim; i += 16)
-        value_blocks<R, G, 1>(p, factor, v + i, dim, lo, hi, o + i, ldo);
+        value_blocks<R, G, 1, kFetch>(p, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
 }
 
 // Scaled scores of a tile; -inf for tokens outside lo .. hi.
@@ -178,6 +200,7 @@ NIB_INLINE void softmax_page(
 // What each row sees of a page: slots lo .. hi, none if lo >= hi.
 struct PageView {
     const uint16_t* page;
+    const uint16_t* next;  // the page after it; the page itself if there is none
     int lo[kAttentionRows], hi[kAttentionRows];
 };
 
@@ -195,7 +218,8 @@ NIB_INLINE void page_heads(
         common_end = hi[i] < common_end ? hi[i] : common_end;
     }
     const float* q = s.q + size_t(head) * size_t(r.rows) * dim + row * G;
-    score_page<R * G>(q, size_t(r.rows) * G, r.head_dim, view.page, first, end, s.p);
+    score_page<R * G, R == 1>(q, size_t(r.rows) * G, r.head_dim, view.page, view.next, first, end,
+                              s.p);
     float factor[R * G];
     for (int i = 0; i < R; i++) {
         const size_t at = size_t(row + i) * size_t(r.group) + size_t(head);
@@ -203,27 +227,28 @@ NIB_INLINE void page_heads(
                         hi[i]);
     }
     const uint16_t* v = view.page + size_t(kPageTokens) * dim;
+    const uint16_t* next = view.next + size_t(kPageTokens) * dim;
     float* o = s.o + (size_t(row) * size_t(r.group) + size_t(head)) * dim;
     if constexpr (R == 1) {
-        return value_page<1, G>(s.p, factor, v, dim, lo[0], hi[0], o, ldo);
+        return value_page<1, G, true>(s.p, factor, v, next, dim, lo[0], hi[0], o, ldo);
     }
     if (common_first > common_end) common_end = common_first;
     // Tokens that not all rows see go row by row; the chain of each stays in order.
     for (int i = 0; i < R; i++) {
         if (lo[i] >= common_first) continue;
         const int stop = hi[i] < common_first ? hi[i] : common_first;
-        value_page<1, G>(s.p + i * G * kPageTokens, factor + i * G, v, dim, lo[i], stop,
+        value_page<1, G>(s.p + i * G * kPageTokens, factor + i * G, v, next, dim, lo[i], stop,
                          o + size_t(i) * ldo, ldo);
         for (int g = 0; g < G; g++)
             factor[i * G + g] = 1.0f;
     }
-    value_page<R, G>(s.p, factor, v, dim, common_first, common_end, o, ldo);
+    value_page<R, G>(s.p, factor, v, next, dim, common_first, common_end, o, ldo);
     for (int i = 0; i < R; i++) {
         const int start = lo[i] > common_end ? lo[i] : common_end;
         if (start >= hi[i]) continue;
         const float one[kHeads] = {1.0f, 1.0f, 1.0f, 1.0f};
-        value_page<1, G>(s.p + i * G * kPageTokens, one, v, dim, start, hi[i], o + size_t(i) * ldo,
-                         ldo);
+        value_page<1, G>(s.p + i * G * kPageTokens, one, v, next, dim, start, hi[i],
+                         o + size_t(i) * ldo, ldo);
     }
 }
 template <int R>
@@ -306,6 +331,7 @@ void run_chunk(const AttentionRows& r, const AttentionState& s, int64_t chunk) {
     for (int64_t at = seen / kPageTokens * kPageTokens; at < end; at += kPageTokens) {
         PageView view;
         view.page = r.pages[at / kPageTokens];
+        view.next = at + kPageTokens < end ? r.pages[at / kPageTokens + 1] : view.page;
         for (int row = 0; row < r.rows; row++) {
             const int64_t lo = r.begin(row) - at, hi = r.end(row) - at;
             view.lo[row] = lo > 0 ? static_cast<int>(lo < kPageTokens ? lo : kPageTokens) : 0;
