@@ -19,10 +19,10 @@ struct TinyOptions {
     bool copy_head = false;  // output.weight is a copy of the table
     // Changes of the config: key without the prefix. NaN removes an integer key, infinity a float
     // key.
-    std::vector<TinyKey> keys;
-    std::string without_tensor;  // left out
-    std::string extra_key;       // a key "ARCH.extra_key" = 7 that nobody knows
-    std::string chat_template;
+    std::vector<TinyKey> keys = {};
+    std::string without_tensor = {};  // left out
+    std::string extra_key = {};       // a key "ARCH.extra_key" = 7 that nobody knows
+    std::string chat_template = {};
     bool chat_template_is_number = false;
 };
 
