@@ -29,25 +29,7 @@ Result<ModelConfig> read_config(ConfigReader& keys) {
 }
 
 constexpr TensorRow kTensors[] = {
-    NIB_ROWS_EMBEDDING,
-    NIB_LAYER_ROW("attn_norm.weight", "input_layernorm.weight", attn_norm, Embd, One, Required),
-    NIB_ROWS_QKV,
-    NIB_ROWS_QK_NORM,
-    NIB_LAYER_ROW("post_attention_norm.weight",
-                  "post_attention_layernorm.weight",
-                  attn_post_norm,
-                  Embd,
-                  One,
-                  Required),
-    NIB_LAYER_ROW(
-        "ffn_norm.weight", "pre_feedforward_layernorm.weight", ffn_norm, Embd, One, Required),
-    NIB_ROWS_GATED_FFN,
-    NIB_LAYER_ROW("post_ffw_norm.weight",
-                  "post_feedforward_layernorm.weight",
-                  ffn_post_norm,
-                  Embd,
-                  One,
-                  Required),
+    NIB_ROWS_EMBEDDING, NIB_ROWS_SANDWICH_NORMS, NIB_ROWS_QKV, NIB_ROWS_QK_NORM, NIB_ROWS_GATED_FFN,
 };
 
 void build(Graph& g, const ModelConfig& c, const ModelWeights& w) {

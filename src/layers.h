@@ -73,6 +73,14 @@ void finish_with_head(Graph& g, const ModelConfig& c, const ModelWeights& w, Ten
     NIB_LAYER_ROW("ffn_gate.weight", "mlp.gate_proj.weight", w_gate, Embd, Ff, Required), \
         NIB_LAYER_ROW("ffn_up.weight", "mlp.up_proj.weight", w_up, Embd, Ff, Required),   \
         NIB_LAYER_ROW("ffn_down.weight", "mlp.down_proj.weight", w_down, Ff, Embd, Required)
+#define NIB_ROWS_SANDWICH_NORMS                                                                   \
+    NIB_LAYER_ROW("attn_norm.weight", "input_layernorm.weight", attn_norm, Embd, One, Required),  \
+        NIB_LAYER_ROW("post_attention_norm.weight", "post_attention_layernorm.weight",            \
+                      attn_post_norm, Embd, One, Required),                                       \
+        NIB_LAYER_ROW("ffn_norm.weight", "pre_feedforward_layernorm.weight", ffn_norm, Embd, One, \
+                      Required),                                                                  \
+        NIB_LAYER_ROW("post_ffw_norm.weight", "post_feedforward_layernorm.weight", ffn_post_norm, \
+                      Embd, One, Required)
 #define NIB_ROWS_PRE_NORMS                                                                       \
     NIB_LAYER_ROW("attn_norm.weight", "input_layernorm.weight", attn_norm, Embd, One, Required), \
         NIB_LAYER_ROW("ffn_norm.weight", "post_attention_layernorm.weight", ffn_norm, Embd, One, \

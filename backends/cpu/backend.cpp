@@ -72,18 +72,37 @@ namespace {
 
 bool overlap(const Value& a, const Value& b, int rows) {
     const auto size = [&](const Value& v) {
-        return static_cast<size_t>(v.stride) * static_cast<size_t>(rows);
+        return static_cast<size_t>(v.stride) * static_cast<size_t>(rows - 1) +
+               static_cast<size_t>(v.width());
     };
     return a.offset < b.offset + size(b) && b.offset < a.offset + size(a);
 }
 
-// Whether neither reads or writes what the other writes.
-bool independent(const Instruction& a, const Instruction& b, int rows) {
+// Whether row r of one value shares memory with row r of the other only.
+bool same_rows(const Value& a, const Value& b) {
+    const size_t first = std::min(a.offset, b.offset);
+    const size_t end = std::max(a.offset + static_cast<size_t>(a.width()),
+                                b.offset + static_cast<size_t>(b.width()));
+    return a.stride == b.stride && end - first <= static_cast<size_t>(a.stride);
+}
+
+// Whether two values that are not both only read may be used at the same time: at all, or, where
+// the instructions go through the same rows, by different rows.
+bool may_meet(const Value& a, const Value& b, int rows, bool by_rows) {
+    return !overlap(a, b, rows) || (by_rows && same_rows(a, b));
+}
+
+// Whether instruction b may run together with a. Places of values that are not needed any more are
+// used again with other strides, so instructions on the same rows must be asked too.
+bool together(const Instruction& a, const Instruction& b, int rows) {
+    const bool by_rows = !b.units;
+    if (by_rows != !a.units) return false;
+    if (!by_rows && std::strcmp(a.name, b.name) != 0) return false;
     for (const Value* v : {&b.x, &b.y, &b.z, &b.out}) {
-        if (overlap(a.out, *v, rows)) return false;
+        if (!may_meet(a.out, *v, rows, by_rows)) return false;
     }
     for (const Value* v : {&a.x, &a.y, &a.z}) {
-        if (overlap(b.out, *v, rows)) return false;
+        if (!may_meet(b.out, *v, rows, by_rows)) return false;
     }
     return true;
 }
@@ -94,10 +113,8 @@ void Lowering::push(const Instruction& i) {
     const int rows = std::max(plan_.max_rows, plan_.max_outputs);
     bool joins = false;
     for (size_t n = out->size(); n-- > 0;) {
-        const Instruction& before = (*out)[n];
-        joins = i.units && before.units && std::strcmp(before.name, i.name) == 0 &&
-                independent(before, i, rows);
-        if (!joins || !before.joins) break;
+        joins = together((*out)[n], i, rows);
+        if (!joins || !(*out)[n].joins) break;
     }
     out->push_back(i);
     out->back().joins = joins;
@@ -304,10 +321,7 @@ class CpuExecutor : public Executor {
         int64_t work = 0;  // of a row in the op that is being made
         for (size_t n = 0; n < list.size(); n++) {
             const Instruction& i = list[n];
-            Bound* last = n_ops > 0 ? &bound_[n_ops - 1] : nullptr;
-            // A trace tells one from the other.
-            const bool together = last && !trace && (i.units ? i.joins : last->rows > 0);
-            if (!together) {
+            if (!i.joins || trace) {  // a trace tells one from the other
                 const int rows = i.units ? 0 : pass_.n < 4 * kUnitRows ? 1 : kUnitRows;
                 bound_[n_ops] = {&i, &starts_[n], 0, rows, &pass_, trace ? &started_[n] : nullptr};
                 ops_[n_ops] = {.run = run_bound, .context = &bound_[n_ops]};

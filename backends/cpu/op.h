@@ -124,8 +124,8 @@ class Lowering {
 
     // An instruction with params, inputs, result and weight 0 of the node filled in.
     Instruction make(int32_t node, const char* name) const;
-    // Appends an instruction. It joins the one before it if both are of the same kind and
-    // independent.
+    // Appends an instruction. It joins those before it if they go through the same rows or are
+    // equal in kind and independent, and no place that one uses is another's.
     void push(const Instruction& i);
     const Node& node(int32_t i) const { return plan_.graph.nodes()[static_cast<size_t>(i)]; }
     const float* vector(const Weight* w) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every op on every backend level against its plain reference, in a small graph of its own: table
 // -> op -> selected rows. An op without a case here fails the suite.
+#include "backends/cpu/op.h"
 #include "ggml-like/backend.h"
 #include "ggml-like/op.h"
 
@@ -170,6 +171,47 @@ INSTANTIATE_TEST_SUITE_P(All,
                          Ops,
                          testing::ValuesIn(all_ops().begin(), all_ops().end()),
                          [](const auto& i) { return std::string(i.param->name); });
+
+// A place is used again with another stride as soon as its value is not needed: the rows of the new
+// value then lie on other rows of the old one, which another thread may still read.
+TEST(Lowering, RowsRunTogetherOnlyWhereTheirPlacesAllow) {
+    Plan plan;
+    plan.max_rows = 64;
+    const cpu::CpuWeights weights;
+    const auto joins = [&](const cpu::Instruction& a, const cpu::Instruction& b) {
+        cpu::Lowering l(plan, weights, {});
+        std::vector<cpu::Instruction> list;
+        l.out = &list;
+        l.push(a);
+        l.push(b);
+        EXPECT_FALSE(list[0].joins);
+        return list[1].joins;
+    };
+    const cpu::Value wide{.offset = 0, .stride = 96, .ne0 = 96, .ne1 = 1};
+    const cpu::Value other{.offset = 64 * 96, .stride = 32, .ne0 = 32, .ne1 = 1};
+    const cpu::Value reused{.offset = 0, .stride = 16, .ne0 = 16, .ne1 = 1};
+    const cpu::Value part{.offset = 32, .stride = 96, .ne0 = 32, .ne1 = 1};
+    const cpu::Value shifted{.offset = 80, .stride = 96, .ne0 = 32, .ne1 = 1};
+    cpu::Instruction first, second;
+    first.x = wide, first.out = other;
+    second.x = other, second.out = reused;
+    EXPECT_FALSE(joins(first, second));
+    second.out = wide;
+    EXPECT_TRUE(joins(first, second));
+    second.out = part;  // within the same rows
+    EXPECT_TRUE(joins(first, second));
+    second.out = shifted;
+    EXPECT_FALSE(joins(first, second));
+    // Units that are not rows never join rows, nor an instruction whose result they read.
+    first.name = second.name = "matmul";
+    second.out = {.offset = 64 * 200, .stride = 32, .ne0 = 32, .ne1 = 1};
+    second.units = [](const cpu::Instruction&, const cpu::Pass&) { return 1; };
+    EXPECT_FALSE(joins(first, second));
+    first.units = second.units;
+    EXPECT_FALSE(joins(first, second));
+    second.x = wide;
+    EXPECT_TRUE(joins(first, second));
+}
 
 TEST(Graph, TheFirstMistakeIsKept) {
     Weights w;

@@ -7,6 +7,7 @@
 #include "backends/cpu/op.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nib::cpu {
 namespace {
@@ -43,7 +44,7 @@ int rows_together(const StepInputs& s, int row) {
     return next - row;
 }
 
-// What the kernel needs for a set and a KV head. The pages are those of positions first .. end.
+// What the kernel needs for a set and a KV head; its pages are found by find_pages.
 AttentionRows rows_of(const Instruction& i,
                       const Pass& p,
                       const AttentionWork::Set& set,
@@ -78,7 +79,7 @@ void find_pages(const Instruction& i,
     }
 }
 
-float* part_of(const Instruction& i, const AttentionWork& w, int piece, int head, int rows) {
+float* part_of(const Instruction& i, AttentionWork& w, int piece, int head, int rows) {
     const AttentionSpec& a = i.params.attention;
     // Parts of a set and a head follow each other.
     const AttentionWork::Set& set = w.sets[static_cast<size_t>(w.pieces[size_t(piece)].set)];
@@ -86,12 +87,12 @@ float* part_of(const Instruction& i, const AttentionWork& w, int piece, int head
     const size_t most = attention_part_floats(kAttentionRows, a.n_heads / a.n_kv_heads, a.head_dim);
     const auto first = static_cast<size_t>(set.first_piece) * static_cast<size_t>(a.n_kv_heads);
     const auto skipped = static_cast<size_t>(set.pieces) * static_cast<size_t>(head);
-    return const_cast<float*>(w.parts.data()) + first * most +
+    return w.parts.data() + first * most +
            (skipped + static_cast<size_t>(piece - set.first_piece)) * size;
 }
 
 void attend(const Instruction& i, const Pass& p, int first, int end, int thread) {
-    const AttentionWork& w = p.attention[i.group];
+    AttentionWork& w = p.attention[i.group];
     ThreadScratch& scratch = p.scratch[thread];
     const int heads = i.params.attention.n_kv_heads;
     for (int u = first; u < end; u++) {
@@ -126,7 +127,7 @@ int pieces_of_a_claim(const Instruction& i, const Pass& p) {
 }
 
 void merge(const Instruction& i, const Pass& p, int first, int end, int thread) {
-    const AttentionWork& w = p.attention[i.group];
+    AttentionWork& w = p.attention[i.group];
     ThreadScratch& scratch = p.scratch[thread];
     const int heads = i.params.attention.n_kv_heads;
     for (int u = first; u < end; u++) {
@@ -153,8 +154,10 @@ void lower(Lowering& l, int32_t index) {
     l.need_scratch(attention_scratch(a.n_heads / a.n_kv_heads, a.head_dim));
     i.row_work = 4 * (i.y.width() + i.z.width());
     i.run = store;
+    const Value out = std::exchange(i.out, {});  // it writes the KV blocks
     l.push(i);
     i.name = "attention";
+    i.out = out;
     i.units = pieces;
     i.row_work = 0;
     i.most = pieces_of_a_claim;

@@ -88,6 +88,7 @@ void lower(Lowering& l, int32_t index) {
             q.units = nullptr;
             q.most = nullptr;
             q.ahead = nullptr;
+            q.y = q.out = {};  // it writes the int8 buffer
             q.row_work = 2 * i.matrix->k_padded;
             q.run = quantize;
             l.push(q);
