@@ -17,6 +17,7 @@ enum class Status {
     BadRequest,   // a flag, a prompt or a request field is wrong (exit 2; HTTP 400)
     TooLong,      // a prompt does not fit the context (exit 1; HTTP 400)
     OutOfMemory,  // exit 1; HTTP 503
+    Busy,         // too many wait already; later it may work (exit 1; HTTP 429)
     Io,           // the system refused to read or write (exit 1)
     Device,       // a backend failed (exit 1)
     Cancelled,

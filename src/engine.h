@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The engine: a loaded model, its KV cache and the loop that turns requests into tokens. This
-// header is all that src/cli and src/server know of the inside.
+// The engine: a loaded model, its KV cache, and one thread that turns requests into tokens. This
+// header is all that src/cli and src/server know of the inside; src/engine_c.h says the same in C.
 //
-// Threads: one thread at a time calls generate() and score(); cancel() may be called from any
-// thread and from a signal handler.
+// A request is submitted and answered through its Stream. The engine thread makes steps: it asks
+// the scheduler which rows of which requests go into the next one, runs it, samples, and hands
+// text to the streams. It never waits for a reader: a stream whose reader is behind is paused.
+//
+// Threads: every function of Engine may be called from any thread; cancel() also from a signal
+// handler. A Stream has one reader; its cancel() may be called from any thread.
 #pragma once
 #include "ggml-like/result.h"
+#include "src/histogram.h"
 #include "src/sample/sampler.h"
 #include "src/tokenizer/tokenizer.h"
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,12 +29,23 @@ enum class LogLevel { Info, Warning };
 
 struct EngineOptions {
     std::string model_path;
-    int32_t context = 0;    // tokens; 0: what the model was trained for, bounded by memory
+    int32_t context = 0;    // tokens of a sequence; 0: as trained, bounded by memory
     int32_t ubatch = 512;   // rows of a prompt per step, 1..4096
     int32_t threads = 0;    // 0: what the process may use (affinity, cgroup quota)
     std::string cpu_level;  // "", "scalar", "avx2", "avx512"; "" = the best that the CPU has
+    std::string cache_type_k = "f16", cache_type_v = "f16";  // or "q8_0"
     bool allow_unknown_pre = false;
     bool check_tensors = false;  // look for non-finite weights and name the tensor
+
+    int32_t parallel = 1;      // requests that run at the same time, 1..256; others wait
+    int32_t queue_limit = 64;  // requests that wait at most; more are refused (Busy)
+    uint64_t kv_bytes = 0;     // of all KV blocks, running and cached; 0: `parallel` contexts, but
+                               // not more than a quarter of the memory that is available
+    std::string cache_policy = "lru";  // which cached blocks go first: "lru", "slru"
+    double max_stall_ms = 0;    // a running stream waits no longer for its next token because of
+                                // others' prompts; 0: twice its time alone
+    double idle_wait_ms = 250;  // time between two looks at deadlines when there is nothing to do
+
     // Progress of loading in [0, 1]; return false to give up (Cancelled).
     std::function<bool(double)> progress;
     std::function<void(LogLevel, const std::string&)> log;
@@ -40,20 +57,73 @@ const char* finish_reason_name(FinishReason reason);
 struct Timings {
     int32_t prompt_n = 0;  // tokens computed for the prompt
     int32_t cached_n = 0;  // tokens of the prompt that were in the cache
-    double prompt_ms = 0;
+    double prompt_ms = 0;  // from the start of its first step to its first token
     int32_t predicted_n = 0;
     double predicted_ms = 0;
     int32_t draft_n = 0, draft_n_accepted = 0;
+    double queue_ms = 0;  // from submit() to the start of its first step
 };
+
+// What comes out at the end of a request: text, or one vector.
+enum class Pooling { None, Mean, Last };
 
 struct Request {
     std::vector<Token> prompt;  // at least one token
     int32_t max_tokens = -1;    // -1: until the context is full
     SamplingParams sampling;
+    uint64_t sequence = 0;  // keys the random numbers beside the seed: the number of a choice
     bool ignore_eos = false;
     std::vector<std::string> stop;  // texts that end the answer and are not part of it
-    // Text as it is generated, never ending inside a character; return false to stop (Cancelled).
-    std::function<bool(std::string_view)> on_text;
+    int32_t n_probs = -1;  // with each token: -1 nothing, 0 its own log probability, n > 0 also the
+                           // n most probable tokens (0..256)
+    bool post_sampling_probs = false;  // of the chain's survivors instead of the raw logits
+
+    Pooling pooling = Pooling::None;  // else: no text; the hidden states of the prompt, pooled
+
+    int32_t priority = 0;      // higher goes first
+    std::string client;        // requests of one client share its turn
+    uint64_t cache_salt = 0;   // prefixes are shared only between requests of the same salt
+    bool cache_prompt = true;  // use what is cached of the prompt
+    std::optional<std::chrono::steady_clock::time_point> deadline;  // then it ends as it is: Length
+};
+
+struct TokenScore {
+    Token id = kNoToken;
+    float logprob = 0;  // natural logarithm
+};
+
+struct GeneratedToken {
+    Token id = kNoToken;
+    float logprob = 0;            // if n_probs >= 0
+    std::vector<TokenScore> top;  // n_probs of them, best first
+};
+
+// What is new since the last event of a stream.
+struct StreamEvent {
+    // May be shown: never ends inside a character, never holds a part of a stop text.
+    std::string text;
+    // Chosen since then, the end token too. Text of a token may come with a later event.
+    std::vector<GeneratedToken> tokens;
+    int32_t prompt_done = 0;  // tokens of the prompt that are computed or were cached
+    bool done = false;        // nothing follows; the fields below are valid
+
+    FinishReason finish = FinishReason::Stop;
+    std::string stopping_word;    // the stop text that ended it
+    bool ended_by_token = false;  // by an end token of the model
+    Timings timings;
+    std::vector<float> embedding;  // [n_embd] if the request asked for it; not normalized
+    std::optional<Error> error;    // Internal: logits not finite; OutOfMemory; BadRequest: no token
+                                   // is allowed. Text before it is good.
+};
+
+class Stream {
+  public:
+    virtual ~Stream() = default;  // cancels what is not done
+    // Waits until there is something new, at most `timeout`; nothing: still at work. After `done`:
+    // an event with done set and nothing else.
+    virtual std::optional<StreamEvent> next(std::chrono::milliseconds timeout) = 0;
+    // The request ends after the step that is running, wherever it is; its blocks are free then.
+    virtual void cancel() noexcept = 0;
 };
 
 struct Completion {
@@ -72,30 +142,59 @@ struct ModelInfo {
     double load_ms = 0;
 };
 
+// A request that runs or waits, for people who look (GET /slots).
+struct RequestInfo {
+    uint64_t id = 0;
+    bool running = false;
+    int32_t prompt_n = 0, prompt_done = 0, predicted_n = 0, max_tokens = -1;
+    std::string client;
+};
+
+// A picture of the engine, made after its last step. Counters only grow.
+struct EngineStats {
+    int32_t running = 0, waiting = 0, parallel = 0;
+    int32_t blocks_used = 0, blocks_cached = 0, blocks_free = 0;  // they add up to all blocks
+    uint64_t kv_bytes_used = 0, kv_bytes_total = 0;    // used: by running requests and the cache
+    uint64_t prompt_tokens = 0;                        // computed
+    uint64_t cached_tokens = 0;                        // found in the cache instead
+    uint64_t predicted_tokens = 0;                     // generated
+    double prompt_seconds = 0, predicted_seconds = 0;  // of steps, shared out by rows
+    uint64_t steps = 0, step_rows = 0;
+    uint64_t preemptions = 0, recomputed_tokens = 0, prefix_waits = 0, evicted_blocks = 0;
+    uint64_t requests_done = 0, requests_cancelled = 0, requests_failed = 0, requests_refused = 0;
+    int32_t longest_request = 0;  // tokens of the longest sequence so far
+    Histogram time_to_first_token, inter_token_latency, queue_time, request_latency;  // seconds
+    std::vector<RequestInfo> requests;
+};
+
 class Engine {
   public:
     static Result<std::unique_ptr<Engine>> create(const EngineOptions& options);
-    ~Engine();
+    ~Engine();  // cancels everything; streams that are left end with Cancelled
 
     const ModelInfo& model() const;
     const std::shared_ptr<const Tokenizer>& tokenizer() const;
 
-    // Errors: TooLong with both numbers if the prompt does not fit, BadRequest (ids out of range),
-    // Internal (non-finite logits). A common prefix with the previous call is not computed again.
-    Result<Completion> generate(const Request& request);
+    // Checks the request and puts it into the queue. Errors: TooLong with both numbers if the
+    // prompt does not fit, BadRequest (ids out of range, parameters), Busy (the queue is full).
+    Result<std::unique_ptr<Stream>> submit(Request request);
+    EngineStats stats() const;
 
-    // Logits of every position of `tokens`, computed afresh in chunks of the engine's ubatch.
-    // on_logits(position, logits [n_vocab]) is called in order.
+    // submit() and wait; on_text gets the text as it comes and returns false to stop (Cancelled).
+    using OnText = std::function<bool(std::string_view)>;
+    Result<Completion> generate(const Request& request, const OnText& on_text = {});
+
+    // Logits of every position of `tokens`, computed afresh in chunks of the engine's ubatch, while
+    // nothing else runs. on_logits(position, logits [n_vocab]) is called in order.
     Result<void> score(std::span<const Token> tokens,
                        const std::function<void(int32_t, std::span<const float>)>& on_logits);
 
-    // Ends the running generate() after its current step.
+    // Ends every request after the current step.
     void cancel() noexcept;
-    // Forgets the cached sequence.
+    // Forgets what is cached and not in use.
     void clear_cache();
 
   private:
-    friend class Generation;
     Engine();
     struct Impl;
     std::unique_ptr<Impl> impl_;

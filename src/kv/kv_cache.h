@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The KV cache: sequences as tables of blocks, one table for each group of layers that see the same
 // positions. Full groups grow with the sequence; window groups keep only the blocks that the next
-// token can still see. Memory of a block is real from its first token on; a block that was given
-// back keeps it for the next sequence. Threads: one at a time.
+// token can still see.
+//
+// Blocks are shared: an index of token prefixes (prefix_index.h) finds what another sequence,
+// running or gone, has already computed, and a new sequence takes it over instead of computing it
+// again. A block that the index or another sequence holds is never written: who goes on inside
+// one gets a copy. Blocks that only the index holds are cached: they go when blocks are needed,
+// leaves first.
+//
+// Always true: used + cached + free == total, for each group. The same tokens give the same bits
+// whether they were computed or taken over. Threads: one at a time.
 #pragma once
 #include "ggml-like/backend.h"
 #include "src/kv/block_pool.h"
@@ -16,13 +24,21 @@ namespace nib {
 
 // Layers with the same window, in the order in which the windows first appear.
 std::vector<KvGroupSpec> make_kv_groups(std::span<const AttentionSpec> layers);
-// Bytes of KV that one token of a growing sequence needs (f16), full groups only.
+// Bytes of KV that one token of a growing sequence needs, full groups only.
 uint64_t kv_bytes_per_token(std::span<const KvGroupSpec> groups);
+
+enum class CachePolicy {
+    Lru,   // what was used longest ago goes first
+    Slru,  // what was used only once goes before what was used again
+};
 
 struct KvOptions {
     int64_t context = 0;   // tokens of a sequence
     int32_t max_rows = 0;  // rows that one step adds to a sequence
     int32_t max_sequences = 1;
+    // Of all blocks of all groups; 0: max_sequences contexts. At least one context is always there.
+    uint64_t bytes = 0;
+    CachePolicy policy = CachePolicy::Lru;
 };
 
 class KvCache {
@@ -31,46 +47,53 @@ class KvCache {
     static Result<std::unique_ptr<KvCache>> create(Backend& backend,
                                                    std::vector<KvGroupSpec> groups,
                                                    const KvOptions& options);
+    ~KvCache();
 
-    int32_t open_sequence();  // -1 if there are max_sequences already
-    void close_sequence(int32_t sequence);
-    int64_t length(int32_t sequence) const {
-        return sequences_[static_cast<size_t>(sequence)].length;
-    }
+    // -1 if there are max_sequences already. Prefixes are shared between sequences of one salt.
+    int32_t open_sequence(uint64_t salt = 0);
+    // keep: what it computed stays cached, also its last block that is not full; else only what
+    // others share stays.
+    void close_sequence(int32_t sequence, bool keep = true);
+    int64_t length(int32_t sequence) const;
 
-    // Blocks for n more tokens. Errors: OutOfMemory (nothing is changed), TooLong.
+    // How many of the first `limit` tokens attach() would take over. Changes nothing.
+    int64_t match(std::span<const int32_t> tokens, int64_t limit, uint64_t salt = 0) const;
+    // An empty sequence takes over the longest prefix of `tokens` that is there, at most `limit`
+    // tokens: full blocks are shared, the beginning of one more is copied. Says how many tokens it
+    // has now. Blocks of sequences that are still running count as well.
+    int64_t attach(int32_t sequence, std::span<const int32_t> tokens, int64_t limit);
+
+    // Blocks for n more tokens; cached ones go if none is free. Errors: OutOfMemory (nothing is
+    // changed), TooLong.
     Result<void> reserve(int32_t sequence, int32_t n);
-    // n reserved tokens are written: the sequence is longer; blocks that no window sees go back.
-    void commit(int32_t sequence, int32_t n);
-    // Cuts the sequence to its first n tokens and says how many are left: n, or 0 if a window group
-    // has already given back what a token at position n would see.
+    // The reserved tokens are written: the sequence is longer; its full blocks are in the index
+    // from now on; blocks that no window sees leave the sequence.
+    void commit(int32_t sequence, std::span<const int32_t> tokens);
+    // Cuts the sequence to its first n tokens and says how many are left: n, or less if a window
+    // group has lost what a token at position n would see.
     int64_t keep_prefix(int32_t sequence, int64_t n);
+    // Forgets everything that only the index holds.
+    void clear_cached();
+
+    // Blocks of group g that a sequence with `have` tokens needs for n more, and those that could
+    // be had: free ones and cached ones.
+    int64_t blocks_needed(size_t group, int64_t have, int64_t n) const;
+    int64_t blocks_available(size_t group) const;
 
     // The tables and memories for a step.
     void fill(StepInputs& step) const;
     std::span<const KvGroupSpec> groups() const { return groups_; }
 
     struct Stats {
-        int32_t blocks_used = 0, blocks_free = 0;
-        uint64_t bytes_used = 0;
+        // Of all groups: held by sequences; only by the index; by nobody.
+        int32_t blocks_used = 0, blocks_cached = 0, blocks_free = 0;
+        uint64_t bytes_used = 0, bytes_cached = 0, bytes_total = 0;
+        uint64_t hits = 0, hit_tokens = 0, copies = 0, evicted = 0;  // since the start
     };
     Stats stats() const;
 
   private:
-    struct Sequence {
-        bool open = false;
-        int64_t length = 0;
-        std::vector<std::vector<int32_t>>
-            tables;                  // [group][position / kBlockTokens], -1: given back
-        std::vector<int64_t> first;  // [group]: the first block that is still there
-    };
-    void release(Sequence& s, size_t group, int64_t from, int64_t to);
-
     std::vector<KvGroupSpec> groups_;
-    std::vector<std::unique_ptr<KvMemory>> memories_;
-    std::vector<BlockPool> pools_;
-    std::vector<Sequence> sequences_;
-    int64_t context_ = 0;
 };
 
 }  // namespace nib
