@@ -129,8 +129,7 @@ TEST_P(OnTiny, ACallbackMayStopAndStreamsTheWholeText) {
     ASSERT_NE(engine, nullptr);
     std::string streamed;
     const Request r = greedy(tokens(20), 30);
-    const auto all =
-        engine->generate(r, [&](std::string_view t) { return streamed += t, true; });
+    const auto all = engine->generate(r, [&](std::string_view t) { return streamed += t, true; });
     ASSERT_TRUE(all.ok());
     EXPECT_EQ(streamed, all->text);
     int calls = 0;
