@@ -171,7 +171,8 @@ TEST_P(Many, AFullQueueRefuses) {
     EXPECT_EQ(refused.error().status, Status::Busy);
     EXPECT_EQ(engine->stats().requests_refused, 1u);
     streams.clear();
-    ASSERT_TRUE(wait_for(*engine, [](const EngineStats& s) { return s.running == 0; }));
+    ASSERT_TRUE(
+        wait_for(*engine, [](const EngineStats& s) { return s.running + s.waiting == 0; }));
     EXPECT_TRUE(engine->generate(greedy_request(some_tokens(9), 3)).ok());
 }
 
@@ -266,7 +267,7 @@ TEST_P(Many, AReaderThatIsBehindIsPausedAndOthersGoOn) {
     loud.n_probs = 256;  // two KiB a token: the limit is near
     auto slow = start(*engine, loud);
     const auto steps = [&] { return engine->stats().steps; };
-    uint64_t before = 0;
+    uint64_t before = UINT64_MAX;
     // No step for a while: it is paused.
     for (int i = 0; i < 2000 && before != steps(); i++) {
         before = steps();
