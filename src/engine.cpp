@@ -133,6 +133,8 @@ Result<void> Engine::Impl::open(const EngineOptions& options, Impl& self) {
                                                                 .cpu_level = options.cpu_level},
                                             .context = options.context,
                                             .max_rows = options.ubatch,
+                                            .cache_type_k = options.cache_type_k,
+                                            .cache_type_v = options.cache_type_v,
                                             .progress = options.progress}));
     self.sequence = self.runner->kv().open_sequence();
     self.describe(*file, options);

@@ -27,6 +27,7 @@ struct EngineOptions {
     int32_t ubatch = 512;   // rows of a prompt per step, 1..4096
     int32_t threads = 0;    // 0: what the process may use (affinity, cgroup quota)
     std::string cpu_level;  // "", "scalar", "avx2", "avx512"; "" = the best that the CPU has
+    std::string cache_type_k = "f16", cache_type_v = "f16";  // or "q8_0"
     bool allow_unknown_pre = false;
     bool check_tensors = false;  // look for non-finite weights and name the tensor
     // Progress of loading in [0, 1]; return false to give up (Cancelled).

@@ -20,6 +20,7 @@ struct RunnerOptions {
     int32_t context = 0;     // tokens of a sequence; 0: as trained, bounded by memory
     int32_t max_rows = 512;  // rows of a step
     int32_t max_sequences = 1;
+    std::string cache_type_k = "f16", cache_type_v = "f16";  // or "q8_0"
     bool fuse = true;
     std::function<bool(double)> progress;  // share of the weights that are loaded; false: give up
 };

@@ -16,7 +16,7 @@ namespace nib {
 
 // Layers with the same window, in the order in which the windows first appear.
 std::vector<KvGroupSpec> make_kv_groups(std::span<const AttentionSpec> layers);
-// Bytes of KV that one token of a growing sequence needs (f16), full groups only.
+// Bytes of KV that one token of a growing sequence needs, full groups only.
 uint64_t kv_bytes_per_token(std::span<const KvGroupSpec> groups);
 
 struct KvOptions {
