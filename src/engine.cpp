@@ -87,6 +87,8 @@ Result<void> Engine::Impl::open(const EngineOptions& options) {
              .max_sequences = options.parallel,
              .kv_bytes = options.kv_bytes,
              .kv_policy = options.cache_policy == "slru" ? CachePolicy::Slru : CachePolicy::Lru,
+             .cache_type_k = options.cache_type_k,
+             .cache_type_v = options.cache_type_v,
              .progress = options.progress}));
     describe(*file, *runner, options);
     loop = std::make_unique<EngineLoop>(std::move(runner), tokenizer, options);

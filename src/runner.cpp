@@ -70,6 +70,10 @@ Result<void> Runner::prepare(const RunnerOptions& options) {
     NIB_ASSIGN(Graph graph, build_graph(*model_));
     const std::vector<AttentionSpec> layers = graph.attention_layers();
     std::vector<KvGroupSpec> groups = make_kv_groups(layers);
+    for (KvGroupSpec& group : groups) {
+        NIB_ASSIGN(group.type_k, kv_type(options.cache_type_k));
+        NIB_ASSIGN(group.type_v, kv_type(options.cache_type_v));
+    }
     const uint64_t per_token = kv_bytes_per_token(groups);
     context_ = options.context ? options.context : default_context(*model_, *backend_, per_token);
     NIB_ASSIGN(plan_, make_plan(std::move(graph), {.max_rows = std::min(options.max_rows, context_),

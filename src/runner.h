@@ -22,6 +22,7 @@ struct RunnerOptions {
     int32_t max_sequences = 1;
     uint64_t kv_bytes = 0;  // of all KV blocks; 0: max_sequences contexts
     CachePolicy kv_policy = CachePolicy::Lru;
+    std::string cache_type_k = "f16", cache_type_v = "f16";  // or "q8_0"
     bool fuse = true;
     std::function<bool(double)> progress;  // share of the weights that are loaded; false: give up
 };
