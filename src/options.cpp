@@ -171,6 +171,46 @@ Result<void> set_color(Options& o, std::string_view text) {
     return {};
 }
 
+// Appends the parts of a comma list.
+Setter list(std::vector<std::string> Options::*field) {
+    return [=](Options& o, std::string_view text) -> Result<void> {
+        while (true) {
+            const size_t comma = std::min(text.find(','), text.size());
+            if (comma == 0) return Error{Status::BadRequest, "expected values between the commas"};
+            (o.*field).emplace_back(text.substr(0, comma));
+            if (comma == text.size()) return {};
+            text.remove_prefix(comma + 1);
+        }
+    };
+}
+
+std::function<void(Options&)> forget(std::vector<std::string> Options::*field) {
+    return [=](Options& o) { (o.*field).clear(); };
+}
+
+// One of a few words, separated by bars.
+Setter one_of(std::string Options::*field, const char* words) {
+    return [=](Options& o, std::string_view text) -> Result<void> {
+        const std::string bars = "|" + std::string(words) + "|";
+        if (text.empty() || bars.find("|" + std::string(text) + "|") == std::string::npos) {
+            return Error{Status::BadRequest,
+                         std::string("expected ") + words + ", got " + shown(text)};
+        }
+        o.*field = text;
+        return {};
+    };
+}
+
+Result<void> set_api_prefix(Options& o, std::string_view text) {
+    while (!text.empty() && text.back() == '/')
+        text.remove_suffix(1);
+    if (!text.empty() && text[0] != '/') {
+        return Error{Status::BadRequest, "expected a path that begins with /, got " + shown(text)};
+    }
+    o.api_prefix = text;
+    return {};
+}
+
 std::vector<FlagRow> make_flags() {
     using enum FlagSection;
     using S = SamplingParams;
@@ -191,19 +231,19 @@ std::vector<FlagRow> make_flags() {
         {"check-tensors", "", "", Common, kEngineFlags, "look for weights that are not finite", toggle(&Options::check_tensors), ""},
         {"allow-unknown-pre", "", "", Common, kModelFlags, "split text the default way if the model names an unknown way", toggle(&Options::allow_unknown_pre), ""},
 
-        {"predict", "-n --n-predict", "N", Command, kGenerateFlags, "tokens to generate at most; -1: until the context is full", integer(&Options::predict, -1, kIntMax), str(d.predict)},
+        {"predict", "-n --n-predict", "N", Command, kGenerateFlags | kServerFlags, "tokens to generate at most; -1: until the context is full", integer(&Options::predict, -1, kIntMax), str(d.predict)},
         {"prompt", "-p", "TEXT", Command, kPromptFlags, "the prompt", set_prompt, ""},
         {"file", "-f", "FILE", Command, kPromptFlags, "read the prompt from a file", string(&Options::file), ""},
         {"escape", "-e", "", Command, kPromptFlags, "\\n, \\t, \\xHH and the like in prompts are characters", toggle(&Options::escape), ""},
         {"reverse-prompt", "-r", "TEXT", Command, kGenerateFlags, "stop before this text; may be repeated", add_reverse_prompt, "", [](Options& o) { o.reverse_prompts.clear(); }},
-        {"ignore-eos", "", "", Command, kGenerateFlags, "go on when the model ends its text", toggle(&Options::ignore_eos), ""},
+        {"ignore-eos", "", "", Command, kGenerateFlags | kServerFlags, "go on when the model ends its text", toggle(&Options::ignore_eos), ""},
         {"system-prompt", "-sys", "TEXT", Command, kChatFlags, "the system message", string(&Options::system_prompt), ""},
         {"system-prompt-file", "-sysf", "FILE", Command, kChatFlags, "read the system message from a file", string(&Options::system_prompt_file), ""},
         {"single-turn", "-st", "", Command, kChatFlags, "answer once, then end", toggle(&Options::single_turn), ""},
         {"color", "-co", "WHEN", Command, kChatFlags, "colours: on, off, auto", set_color, "auto"},
-        {"chat-template", "", "NAME", Command, kChatFlags, "use a built-in chat template: chatml", string(&Options::chat_template), "the model's own"},
-        {"chat-template-file", "", "FILE", Command, kChatFlags, "use the chat template of this file", string(&Options::chat_template_file), ""},
-        {"chat-template-kwargs", "", "JSON", Command, kChatFlags, "an object of values for the chat template", string(&Options::chat_template_kwargs), ""},
+        {"chat-template", "", "NAME", Command, kChatFlags | kServerFlags, "use a built-in chat template: chatml", string(&Options::chat_template), "the model's own"},
+        {"chat-template-file", "", "FILE", Command, kChatFlags | kServerFlags, "use the chat template of this file", string(&Options::chat_template_file), ""},
+        {"chat-template-kwargs", "", "JSON", Command, kChatFlags | kServerFlags, "an object of values for the chat template", string(&Options::chat_template_kwargs), ""},
         {"json", "", "", Command, kJsonFlags, "print one JSON value", toggle(&Options::json), ""},
 
         {"ids", "", "", Command, kTokenizeFlags, "print one JSON array of token ids (as without any of these)", toggle(&Options::ids), ""},
@@ -236,6 +276,35 @@ std::vector<FlagRow> make_flags() {
         {"dry-run", "", "", Command, kQuantizeFlags, "print what would be done with sizes, write nothing", toggle(&Options::dry_run), ""},
         {"template", "", "FILE", Command, kRenderFlags, "the template", string(&Options::template_path), ""},
         {"context", "", "FILE", Command, kRenderFlags, "a JSON object with messages and whatever else the template reads", string(&Options::context_path), ""},
+
+        {"host", "", "LIST", Command, kServerFlags, "addresses to listen on, separated by commas", list(&Options::hosts), "127.0.0.1", forget(&Options::hosts)},
+        {"port", "", "N", Command, kServerFlags, "port to listen on; 0: any free one", integer(&Options::port, 0, 65535), str(d.port)},
+        {"parallel", "-np", "N", Command, kServerFlags, "requests that run at the same time", integer(&Options::parallel, 1, 256), str(d.parallel)},
+        {"queue-limit", "", "N", Command, kServerFlags, "requests that wait at most; more are refused; 0: four times --parallel, at least 64", integer(&Options::queue_limit, 0, 65536), str(d.queue_limit)},
+        {"cache-ram", "-cram", "MIB", Command, kServerFlags, "memory for the KV cache of all requests; 0: as much as --parallel contexts need, at most a quarter of what is free", integer(&Options::cache_ram_mib, 0, 1 << 24), str(d.cache_ram_mib)},
+        {"kv-policy", "", "NAME", Command, kServerFlags, "which cached blocks go first: lru, slru", one_of(&Options::kv_policy, "lru|slru"), d.kv_policy},
+        {"max-stall-ms", "", "MS", Command, kServerFlags, "a running answer waits no longer for its next token because of others' prompts; 0: twice its time alone", integer(&Options::max_stall_ms, 0, 600000), str(d.max_stall_ms)},
+        {"max-body", "", "MIB", Command, kServerFlags, "largest body of a request", integer(&Options::max_body_mib, 1, 1024), str(d.max_body_mib)},
+        {"max-connections", "", "N", Command, kServerFlags, "connections at the same time", integer(&Options::max_connections, 1, 65536), str(d.max_connections)},
+        {"timeout", "-to", "S", Command, kServerFlags, "seconds that a client may keep a body or an answer waiting", integer(&Options::timeout, 1, 86400), str(d.timeout)},
+        {"drain-timeout", "", "S", Command, kServerFlags, "seconds for running answers after SIGTERM", integer(&Options::drain_timeout, 0, 86400), str(d.drain_timeout)},
+        {"alias", "-a", "NAME", Command, kServerFlags, "the model's name for clients", string(&Options::alias), "the file's name"},
+        {"api-key", "", "LIST", Command, kServerFlags, "keys that clients must have, separated by commas", list(&Options::api_keys), "", forget(&Options::api_keys)},
+        {"api-key-file", "", "FILE", Command, kServerFlags, "a file with one key a line", string(&Options::api_key_file), ""},
+        {"api-prefix", "", "PATH", Command, kServerFlags, "all paths begin with this", set_api_prefix, ""},
+        {"allow-public", "", "", Command, kServerFlags, "listen beyond this machine without a key", toggle(&Options::allow_public), ""},
+        {"allowed-host", "", "LIST", Command, kServerFlags, "more names that a Host header may have; *: any", list(&Options::allowed_hosts), "", forget(&Options::allowed_hosts)},
+        {"cors-origins", "", "LIST", Command, kServerFlags, "other sites whose pages may use the server, such as http://localhost:3000; *: any", list(&Options::cors_origins), "", forget(&Options::cors_origins)},
+        {"pooling", "", "NAME", Command, kServerFlags, "how embeddings are made from hidden states: mean, last", one_of(&Options::pooling, "mean|last"), d.pooling},
+        {"metrics", "", "", Command, kServerFlags, "accepted: GET /metrics is on unless there is --no-metrics", toggle(&Options::metrics), ""},
+        {"no-metrics", "", "", Command, kServerFlags, "no GET /metrics", toggle(&Options::metrics, false), ""},
+        {"slots", "", "", Command, kServerFlags, "accepted: GET /slots is on unless there is --no-slots", toggle(&Options::slots), ""},
+        {"no-slots", "", "", Command, kServerFlags, "no GET /slots", toggle(&Options::slots, false), ""},
+        {"no-webui", "--no-ui", "", Command, kServerFlags, "no web page", toggle(&Options::webui, false), ""},
+        {"cont-batching", "-cb", "", Command, kServerFlags, "accepted: requests always run together", toggle(&Options::accepted), ""},
+        {"embeddings", "--embedding", "", Command, kServerFlags, "accepted: embeddings are always served", toggle(&Options::accepted), ""},
+        {"verbose", "-v", "", Command, kServerFlags, "one line on stderr for each request", toggle(&Options::verbose), ""},
+        {"print-limits", "", "", Command, kServerFlags, "print the limits of the server and end", toggle(&Options::print_limits), ""},
 
         {"temp", "--temperature", "X", Sampling, kChain, "temperature; 0: always the most probable token", chain_number(&S::temperature), num(s.temperature)},
         {"dynatemp-range", "", "X", Sampling, kChain, "temperature moves this far with the entropy; 0: off", chain_number(&S::dynatemp_range), num(s.dynatemp_range)},

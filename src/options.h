@@ -38,6 +38,7 @@ enum FlagSet : uint32_t {
     kBenchFlags = 1 << 11,
     kQuantizeFlags = 1 << 16,
     kPerplexityFlags = 1 << 17,
+    kServerFlags = 1 << 18,
 };
 
 enum class When { Auto, On, Off };
@@ -91,6 +92,25 @@ struct Options {
     std::vector<std::string> tensor_types;  // "PART=TYPE"
     std::string kl_base;
     int32_t chunks = 0;  // 0: all
+
+    // nib serve.
+    std::vector<std::string> hosts = {"127.0.0.1"};
+    int32_t port = 8080;
+    int32_t parallel = 8;
+    int32_t queue_limit = 0;  // 0: four times parallel, at least 64
+    int32_t cache_ram_mib = 0;  // of all KV; 0: the engine chooses
+    std::string kv_policy = "lru";
+    int32_t max_stall_ms = 0;
+    int32_t max_body_mib = 16;
+    int32_t max_connections = 1024;
+    int32_t drain_timeout = 30;  // seconds
+    int32_t timeout = 30;        // seconds
+    std::vector<std::string> allowed_hosts, cors_origins, api_keys;
+    std::string api_key_file, api_prefix, alias;
+    std::string pooling = "mean";
+    bool metrics = true, slots = true, webui = true, allow_public = false;
+    bool verbose = false, print_limits = false;
+    bool accepted = false;  // flags that ask for what is always so
     std::vector<std::string> args;  // what is not a flag
 };
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// Answers of /completion in llama-server's form. Several choices become an array of objects.
+#include "src/server/answer.h"
+#include "src/server/sse.h"
+
+namespace nib {
+namespace {
+
+Json probabilities(const AnswerContext& context, std::span<const GeneratedToken> tokens) {
+    const bool after = context.request.base.post_sampling_probs;
+    const char* top_key = after ? "top_probs" : "top_logprobs";
+    const auto entry = [&](Token id, float logprob) {
+        Json json = token_json(context.tokenizer(), id, logprob);
+        json["id"] = id;
+        return json;
+    };
+    Json list = Json::array();
+    for (const GeneratedToken& token : tokens) {
+        Json json = entry(token.id, token.logprob);
+        json[top_key] = Json::array();
+        for (const TokenScore& top : token.top)
+            json[top_key].push_back(entry(top.id, top.logprob));
+        list.push_back(std::move(json));
+    }
+    return list;
+}
+
+Json ids_of(std::span<const GeneratedToken> tokens) {
+    Json ids = Json::array();
+    for (const GeneratedToken& token : tokens)
+        ids.push_back(token.id);
+    return ids;
+}
+
+const char* stop_type(const Choice& choice) {
+    if (choice.ended_by_token) return "eos";
+    return choice.stopping_word.empty() ? "limit" : "word";
+}
+
+class LlamaFormat final : public AnswerFormat {
+  public:
+    Json whole(const AnswerContext& context, const std::vector<Choice>& choices) override {
+        if (choices.size() == 1) return full(context, choices[0], true);
+        Json list = Json::array();
+        for (const Choice& choice : choices)
+            list.push_back(full(context, choice, true));
+        return list;
+    }
+
+    void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) override {
+        if (!news.text.empty() || !news.tokens.empty()) {
+            Json json = {{"index", news.choice.index},
+                         {"content", news.text},
+                         {"tokens", ids_of(news.tokens)},
+                         {"stop", false},
+                         {"id_slot", -1},
+                         {"tokens_predicted", news.choice.tokens.size()},
+                         {"tokens_evaluated",
+                          context.request.prompts[news.choice.prompt].size()}};
+            if (context.request.scores) {
+                json["completion_probabilities"] = probabilities(context, news.tokens);
+            }
+            append_event(out, json);
+        }
+        if (news.last) append_event(out, full(context, news.choice, false));
+    }
+
+    void end(const AnswerContext&, const std::vector<Choice>&, std::string&) override {}
+
+  private:
+    static Json full(const AnswerContext& context, const Choice& choice, bool with_text) {
+        const GenerationRequest& request = context.request;
+        const Timings& t = choice.timings;
+        const size_t n_prompt = request.prompts[choice.prompt].size();
+        const bool ids = with_text && request.return_tokens;
+        Json json = {
+            {"index", choice.index},
+            {"content", with_text ? choice.text : ""},
+            {"tokens", ids ? ids_of(choice.tokens) : Json::array()},
+            {"id_slot", -1},
+            {"stop", true},
+            {"model", context.server.model_id()},
+            {"tokens_predicted", t.predicted_n},
+            {"tokens_evaluated", n_prompt},
+            {"generation_settings", settings_json(request, context.server)},
+            {"prompt", context.tokenizer().decode(request.prompts[choice.prompt], true)},
+            {"has_new_line", choice.text.find('\n') != std::string::npos},
+            {"truncated", false},
+            {"stop_type", stop_type(choice)},
+            {"stopping_word", choice.stopping_word},
+            {"tokens_cached", n_prompt + static_cast<size_t>(t.predicted_n)},
+            {"timings", timings_json(t)}};
+        if (request.scores && with_text) {
+            json["completion_probabilities"] = probabilities(context, choice.tokens);
+        }
+        return json;
+    }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> make_llama_format() {
+    return std::make_unique<LlamaFormat>();
+}
+
+}  // namespace nib

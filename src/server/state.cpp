@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "src/server/state.h"
+
+#include "src/chat/messages.h"
+#include "src/cli/output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <random>
+
+namespace nib {
+
+std::string model_id_of(const Options& options) {
+    if (!options.alias.empty()) return options.alias;
+    std::string name = options.model.substr(options.model.rfind('/') + 1);
+    constexpr std::string_view kEnding = ".gguf";
+    if (name.size() > kEnding.size() && name.ends_with(kEnding)) {
+        name.resize(name.size() - kEnding.size());
+    }
+    return name;
+}
+
+ServerState::ServerState(const Options& options, ApiKeys keys)
+    : options_(options),
+      keys_(std::move(keys)),
+      model_id_(model_id_of(options)),
+      started_unix_(std::time(nullptr)) {
+    // Ids go on where no earlier run of the server was.
+    last_id_ = static_cast<uint64_t>(std::random_device()()) << 32;
+}
+
+Result<void> ServerState::load_template(const ModelInfo& model) {
+    std::string source = model.chat_template, from = "the model's own";
+    if (!options_.chat_template_file.empty()) {
+        from = options_.chat_template_file;
+        NIB_ASSIGN(source, read_input(from));
+    } else if (!options_.chat_template.empty()) {
+        from = options_.chat_template;
+        source = builtin_template(options_.chat_template);
+        if (source.empty()) {
+            return Error{Status::BadRequest,
+                         "--chat-template: expected the name of a built-in template (chatml), got " +
+                             shown_text(from)};
+        }
+    }
+    if (source.empty()) {
+        template_problem_ = "the model has no chat template; start the server with --chat-template "
+                            "chatml or --chat-template-file FILE";
+        return {};
+    }
+    auto parsed = ChatTemplate::parse(source);
+    if (parsed) {
+        template_ = std::move(parsed).value();
+        return {};
+    }
+    template_problem_ = "chat template: " + parsed.error().message;
+    if (from == "the model's own") return {};  // completions still work
+    return Error{Status::BadFile, template_problem_};
+}
+
+Result<void> ServerState::set_engine(std::unique_ptr<Engine> engine) {
+    if (!options_.chat_template_kwargs.empty()) {
+        auto kwargs = parse_json(options_.chat_template_kwargs);
+        if (!kwargs || !kwargs->is_object()) {
+            return Error{Status::BadRequest, "--chat-template-kwargs: expected a JSON object"};
+        }
+        kwargs_ = std::move(kwargs).value();
+    }
+    NIB_TRY(load_template(engine->model()));
+    owned_engine_ = std::move(engine);
+    engine_ = owned_engine_.get();
+    ServerPhase loading = ServerPhase::Loading;  // a signal may have come meanwhile
+    phase_.compare_exchange_strong(loading, ServerPhase::Ready);
+    return {};
+}
+
+int ServerState::retry_after() const {
+    const Engine* e = engine();
+    if (!e) return 2;
+    const EngineStats stats = e->stats();
+    const double rounds =
+        static_cast<double>(stats.waiting + 1) / static_cast<double>(std::max(1, stats.parallel));
+    const double seconds = std::ceil(answer_ms_.load() / 1000 * std::max(rounds, 1.0));
+    return static_cast<int>(std::clamp(seconds, 1.0, static_cast<double>(kRetryAfterMax)));
+}
+
+void ServerState::count_answer(double ms) {
+    const double before = answer_ms_.load();
+    // Two writers at once lose one sample of an estimate.
+    answer_ms_ = before == 0 ? ms : before + (ms - before) / 16;
+}
+
+std::string ServerState::client_of(const HttpRequest& request) const {
+    if (keys_.empty()) return request.peer;
+    return "key " + std::to_string(text_hash(bearer_key(request.header("authorization"))));
+}
+
+uint64_t ServerState::salt_of(const HttpRequest& request) const {
+    if (keys_.size() < 2) return 0;
+    return text_hash(bearer_key(request.header("authorization")));
+}
+
+std::optional<Json> ServerState::parse_body(const HttpRequest& request, ApiError& error) {
+    JsonLimits limits;
+    limits.depth = kJsonDepthMax;
+    limits.values = kJsonValuesMax;
+    limits.string_bytes = std::max<uint64_t>(limits.string_bytes, request.body.size());
+    auto parsed = parse_json(request.body, limits);
+    if (!parsed) {
+        error = from_error(parsed.error(), 1);
+        error.code = "invalid_json";
+        error.param.clear();
+        return std::nullopt;
+    }
+    if (parsed->is_object()) return std::move(parsed).value();
+    error.message = "body: expected a JSON object, got " + shown_value(*parsed);
+    error.code = "invalid_json";
+    return std::nullopt;
+}
+
+void ServerState::check_model(Fields& fields) const {
+    const std::string name = fields.text("model", model_id_, kModelNameMax);
+    const std::string file = options_.model.substr(options_.model.rfind('/') + 1);
+    for (const std::string& known : {std::string(), std::string("default"), model_id_, file,
+                                     engine()->model().name}) {
+        if (!fields.ok() || name == known) return;
+    }
+    ApiError error;
+    error.status = 404;
+    error.message = "model: expected " + shown_text(model_id_) + ", got " + shown_text(name);
+    error.param = "model";
+    error.code = "model_not_found";
+    fields.fail(std::move(error));
+}
+
+}  // namespace nib
