@@ -97,9 +97,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.piece("on and ")
             time.sleep(0.02)
         answer = text[5:] if text.startswith("echo ") else "Good day to you."
-        for at in range(0, len(answer), 5):
-            self.piece(answer[at:at + 5])
-            time.sleep(0.002)
+        size = max(4, len(answer) // 24)
+        for at in range(0, len(answer), size):
+            self.piece(answer[at:at + size])
+            time.sleep(0.02)  # apart, so that there is a speed to show
         if text.startswith("broken"):
             self.close_connection = True
             return
