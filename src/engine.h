@@ -44,7 +44,6 @@ struct EngineOptions {
     std::string cache_policy = "lru";  // which cached blocks go first: "lru", "slru"
     double max_stall_ms = 0;    // a running stream waits no longer for its next token because of
                                 // others' prompts; 0: twice its time alone
-    double idle_wait_ms = 250;  // time between two looks at deadlines when there is nothing to do
 
     // Progress of loading in [0, 1]; return false to give up (Cancelled).
     std::function<bool(double)> progress;

@@ -50,6 +50,7 @@ struct Options {
     int32_t ubatch_size = 512;
     int32_t threads = 0;
     std::string cpu_level;
+    std::string cache_type_k = "f16", cache_type_v = "f16";
     bool allow_unknown_pre = false;
     bool check_tensors = false;
 

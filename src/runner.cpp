@@ -31,6 +31,24 @@ int32_t default_context(const Model& m, const Backend& backend, uint64_t bytes_p
         std::clamp<uint64_t>(fits, 512, static_cast<uint64_t>(m.config.n_ctx_train)));
 }
 
+// Memory for KV blocks that nobody chose: a context for every sequence, but several sequences get
+// no more than a quarter of what the weights leave; one context is always there.
+uint64_t kv_bytes(const Model& m,
+                  const Backend& backend,
+                  uint64_t bytes_per_token,
+                  int32_t context,
+                  const RunnerOptions& options) {
+    if (options.kv_bytes || options.max_sequences == 1) return options.kv_bytes;
+    uint64_t weights = 0;
+    for (const Weight& w : m.weights)
+        weights += w.bytes();
+    const uint64_t available = backend.memory_available();
+    const uint64_t left = available > weights ? available - weights : 0;
+    const uint64_t all = bytes_per_token * static_cast<uint64_t>(context) *
+                         static_cast<uint64_t>(options.max_sequences);
+    return left / 4 < all ? std::max<uint64_t>(left / 4, 1) : 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Runner>> Runner::create(const GgufFile& file,
@@ -52,16 +70,23 @@ Result<void> Runner::prepare(const RunnerOptions& options) {
     NIB_ASSIGN(Graph graph, build_graph(*model_));
     const std::vector<AttentionSpec> layers = graph.attention_layers();
     std::vector<KvGroupSpec> groups = make_kv_groups(layers);
+    for (KvGroupSpec& group : groups) {
+        NIB_ASSIGN(group.type_k, kv_type(options.cache_type_k));
+        NIB_ASSIGN(group.type_v, kv_type(options.cache_type_v));
+    }
     const uint64_t per_token = kv_bytes_per_token(groups);
     context_ = options.context ? options.context : default_context(*model_, *backend_, per_token);
     NIB_ASSIGN(plan_, make_plan(std::move(graph), {.max_rows = std::min(options.max_rows, context_),
                                                    .max_outputs = kOutputSlice,
                                                    .fuse = options.fuse}));
     NIB_TRY(check_support(*backend_, *plan_));
-    NIB_ASSIGN(kv_, KvCache::create(*backend_, std::move(groups),
-                                    {.context = context_,
-                                     .max_rows = plan_->max_rows,
-                                     .max_sequences = options.max_sequences}));
+    NIB_ASSIGN(kv_,
+               KvCache::create(*backend_, std::move(groups),
+                               {.context = context_,
+                                .max_rows = plan_->max_rows,
+                                .max_sequences = options.max_sequences,
+                                .bytes = kv_bytes(*model_, *backend_, per_token, context_, options),
+                                .policy = options.kv_policy}));
     return {};
 }
 
@@ -99,6 +124,23 @@ void Runner::add_rows(size_t part, const StepPart& p) {
 }
 
 Result<void> Runner::step(std::span<const StepPart> parts, const OnLogits& on_logits) {
+    return run(*executor_, parts, on_logits);
+}
+
+Result<void> Runner::step_hidden(std::span<const StepPart> parts, const OnLogits& on_hidden) {
+    if (!hidden_executor_) {
+        NIB_ASSIGN(Graph graph, build_hidden_graph(*model_));
+        NIB_ASSIGN(std::shared_ptr<const Plan> plan,
+                   make_plan(std::move(graph),
+                             {.max_rows = plan_->max_rows, .max_outputs = kOutputSlice}));
+        NIB_ASSIGN(hidden_executor_, backend_->prepare(std::move(plan), *weights_, kv_->groups()));
+    }
+    return run(*hidden_executor_, parts, on_hidden);
+}
+
+Result<void> Runner::run(Executor& executor,
+                         std::span<const StepPart> parts,
+                         const OnLogits& on_row) {
     tokens_.clear(), sequences_.clear(), positions_.clear(), outputs_.clear(), wanted_.clear();
     for (size_t p = 0; p < parts.size(); p++) {
         NIB_TRY(kv_->reserve(parts[p].sequence, static_cast<int32_t>(parts[p].tokens.size())));
@@ -114,11 +156,11 @@ Result<void> Runner::step(std::span<const StepPart> parts, const OnLogits& on_lo
     inputs_.outputs = outputs_.data();
     inputs_.on_logits = [&](int32_t o, std::span<const float> logits) {
         const auto& [part, index] = wanted_[static_cast<size_t>(o)];
-        on_logits(part, index, logits);
+        on_row(part, index, logits);
     };
-    NIB_TRY(executor_->run(inputs_));
+    NIB_TRY(executor.run(inputs_));
     for (const StepPart& p : parts)
-        kv_->commit(p.sequence, static_cast<int32_t>(p.tokens.size()));
+        kv_->commit(p.sequence, p.tokens);
     return {};
 }
 

@@ -58,6 +58,8 @@ Result<bench::ModelRequest> model_request(const Options& options) {
                                 .cpu_level = options.cpu_level,
                                 .context = options.ctx_size,
                                 .max_rows = options.ubatch_size,
+                                .cache_type_k = options.cache_type_k,
+                                .cache_type_v = options.cache_type_v,
                                 .check_tensors = options.check_tensors,
                                 .allow_unknown_pre = options.allow_unknown_pre};
     if (options.synthetic.empty()) {

@@ -9,12 +9,17 @@
 // one gets a copy. Blocks that only the index holds are cached: they go when blocks are needed,
 // leaves first.
 //
+// Which blocks hold which tokens is known by the index (PrefixIndex), who uses a block by the
+// pools.
+//
 // Always true: used + cached + free == total, for each group. The same tokens give the same bits
 // whether they were computed or taken over. Threads: one at a time.
 #pragma once
 #include "ggml-like/backend.h"
 #include "src/kv/block_pool.h"
+#include "src/kv/prefix_index.h"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,11 +31,6 @@ namespace nib {
 std::vector<KvGroupSpec> make_kv_groups(std::span<const AttentionSpec> layers);
 // Bytes of KV that one token of a growing sequence needs, full groups only.
 uint64_t kv_bytes_per_token(std::span<const KvGroupSpec> groups);
-
-enum class CachePolicy {
-    Lru,   // what was used longest ago goes first
-    Slru,  // what was used only once goes before what was used again
-};
 
 struct KvOptions {
     int64_t context = 0;   // tokens of a sequence
@@ -91,9 +91,64 @@ class KvCache {
         uint64_t hits = 0, hit_tokens = 0, copies = 0, evicted = 0;  // since the start
     };
     Stats stats() const;
+    // Empty, or what is wrong: compares everything with everything, for tests.
+    std::string check() const;
 
   private:
+    struct Sequence {
+        bool open = false;
+        int64_t length = 0;
+        int32_t node = PrefixIndex::kNone;  // its last full block, or the root of its salt
+        std::array<int32_t, kBlockTokens> tail = {};  // the tokens behind, length % kBlockTokens
+        int64_t prompt = -1;    // where the prompt will be attached to again, if it comes back
+        int64_t own_depth = 0;  // blocks before it were taken over
+        // [group][position / kBlockTokens]; -1: not held. All full blocks that it holds are those
+        // of the index; the last one, if it is not full, is its own.
+        std::vector<std::vector<int32_t>> tables;
+        std::vector<int64_t> first;  // [group]: the first block that it holds
+
+        std::span<const int32_t> tail_tokens() const {
+            return {tail.data(), static_cast<size_t>(length % kBlockTokens)};
+        }
+        int32_t tail_block(size_t group) const {
+            return tables[group][static_cast<size_t>(length / kBlockTokens)];
+        }
+    };
+    struct Group {
+        std::unique_ptr<KvMemory> memory;
+        BlockPool pool;
+        std::vector<int32_t> nodes;  // [block]: of the index, kNone if it is not there
+    };
+
+    KvCache(std::vector<KvGroupSpec> groups, std::vector<Group> memories, const KvOptions& options);
+    Sequence& sequence(int32_t s) { return sequences_[static_cast<size_t>(s)]; }
+    const Sequence& sequence(int32_t s) const { return sequences_[static_cast<size_t>(s)]; }
+    std::vector<PrefixIndex::Tail> tails() const;
+    std::span<const int32_t> matchable(std::span<const int32_t> tokens, int64_t limit) const;
+    int32_t take(size_t group);  // a block that nobody has, -1 if none can be had
+    void share(size_t group, int32_t block);
+    void give(size_t group, int32_t block);
+    void drop_given_up();
+    void cut(Sequence& s, int64_t n_blocks);
+    void take_over(Sequence& s, int32_t node, int64_t n);
+    bool own_last_block(Sequence& s, int32_t n_tokens);
+    bool attach_match(Sequence& s,
+                      const PrefixIndex::Match& match,
+                      std::span<const int32_t> tokens);
+    void publish(Sequence& s);
+    void publish_tail(Sequence& s);
+    bool shorten(Sequence& s, int64_t n);
+    using HeldBlocks = std::vector<std::vector<int32_t>>;  // [group][block]: by how many sequences
+    std::string check_sequence(const Sequence& s, HeldBlocks& held) const;
+    void verify() const;
+
     std::vector<KvGroupSpec> groups_;
+    std::vector<Group> memories_;
+    std::vector<Sequence> sequences_;
+    PrefixIndex index_;
+    PrefixIndex::GivenUp given_up_;  // between a call of the index and drop_given_up()
+    KvOptions options_;
+    Stats counts_;  // hits and so on; blocks are counted by the pools
 };
 
 }  // namespace nib
