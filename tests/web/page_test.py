@@ -10,17 +10,17 @@ Screenshots stay in FOLDER. Ends with 77, the code for skipped, where there is n
 """
 import argparse
 import json
-import os
 import pathlib
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 
-import browser as browser_module
-
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import browser as browser_module  # noqa: E402
+import nib_server  # noqa: E402
+
 MARKDOWN = """echo # Notes on *ink*
 
 A nib holds **ink** by capillary action; see [the page](https://example.org/ink?a=1&b=2) or https://example.org/x.
@@ -268,12 +268,6 @@ class Checks:
         self.expect("complaints of the browser", [], bad)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def with_fake(program, page, out):
     server = subprocess.Popen([sys.executable, HERE / "fake_server.py", page, "0"],
                               stdout=subprocess.PIPE, text=True)
@@ -290,43 +284,26 @@ def with_fake(program, page, out):
         server.wait()
 
 
-def default_model():
-    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(cache, "nib", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
-
-
 def with_nib(program, nib, out):
     """One conversation with the real server."""
-    port = free_port()
-    base = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen([nib, "serve", "-m", default_model(), "--port", str(port), "-c", "2048"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    web = None
-    try:
-        for _ in range(600):
-            try:
-                with urllib.request.urlopen(base + "/health") as answer:
-                    if answer.status == 200:
-                        break
-            except OSError:
-                time.sleep(0.1)
+    with nib_server.NibServer(nib, "-c", "2048") as server:
         web = browser_module.Browser(program)
-        web.open(base + "/")
-        web.wait("document.getElementById('fact-context').textContent.includes('2048')")
-        checks = Checks(web, out, base)
-        web.run("write_store('nib.samplers', {temperature: 0, max_tokens: 48})")
-        checks.ask("Write one sentence about the sea.")
-        stats = web.run(last_message("assistant") + ".querySelector('.stats').textContent")
-        checks.expect("tokens/s in " + stats, True, "tokens/s" in stats)
-        checks.expect("no error", 0, web.run("document.querySelectorAll('.error').length"))
-        checks.shot("nib-serve")
-        checks.expect("complaints of the browser", [], web.complaints)
-        print("ok: nib serve: " + stats)
-    finally:
-        if web:
+        try:
+            web.open(server.base + "/")
+            web.wait("document.getElementById('fact-context').textContent.includes('2048')")
+            checks = Checks(web, out, server.base)
+            web.run("write_store('nib.samplers', {temperature: 0, max_tokens: 48})")
+            checks.ask("Write one sentence about the sea.")
+            stats = web.run(last_message("assistant") + ".querySelector('.stats').textContent")
+            checks.expect("no error", 0, web.run("document.querySelectorAll('.error').length"))
+            checks.expect("tokens/s in " + stats, True, "tokens/s" in stats)
+            web.run("document.getElementById('panel-open').click()")
+            web.wait("document.getElementById('gauges').textContent.includes('KV blocks')")
+            checks.shot("nib-serve")
+            checks.expect("complaints of the browser", [], web.complaints)
+            print("ok: nib serve: " + stats)
+        finally:
             web.close()
-        server.terminate()
-        server.wait()
 
 
 def main():
@@ -339,17 +316,15 @@ def main():
     program = browser_module.find_program()
     if not program:
         print("skipped: no chromium")
-        return 77
+        return nib_server.SKIPPED
     options.out.mkdir(parents=True, exist_ok=True)
     if options.page:
         with_fake(program, options.page, options.out)
         return 0
-    if not default_model().is_file():
-        print("skipped: no default model")
-        return 77
-    if subprocess.run([options.nib, "serve", "--help"], capture_output=True, check=False).returncode:
-        print("skipped: built without the server")
-        return 77
+    missing = nib_server.why_not(options.nib)
+    if missing:
+        print("skipped: " + missing)
+        return nib_server.SKIPPED
     with_nib(program, options.nib, options.out)
     return 0
 
