@@ -64,6 +64,16 @@ def done():
     return "document.getElementById('send').hidden === false"
 
 
+def contrast(one, other):
+    """Of two #rrggbb, as WCAG 2 defines it."""
+    def luminance(colour):
+        parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
 class Checks:
     def __init__(self, web, out, base):
         self.web, self.out, self.base = web, out, base
@@ -246,6 +256,26 @@ class Checks:
             f".then(() => {titles}.length)")
         self.expect("with those of a file", len(before) + 1, count)
 
+    def access(self):
+        """Everything that can be used has a name, and text stands out from what is behind it."""
+        nameless = self.web.run(
+            "[...document.querySelectorAll('button, input, textarea, select, [role=img]')].filter(e =>"
+            "!(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML)")
+        self.expect("elements without a name", [], nameless)
+        for scheme in ("light", "dark"):
+            self.web.scheme(scheme)
+            colours = self.web.run("Object.fromEntries(['page', 'side', 'raised', 'bubble', 'code', 'text', "
+                                   "'soft', 'accent', 'on-accent', 'bad', 'bad-back'].map(n => [n, "
+                                   "getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim()]))")
+            pairs = [("text", "page"), ("text", "side"), ("text", "raised"), ("text", "bubble"),
+                     ("text", "code"), ("soft", "page"), ("soft", "side"), ("soft", "code"),
+                     ("accent", "page"), ("on-accent", "accent"), ("bad", "bad-back")]
+            for front, back in pairs:
+                ratio = contrast(colours[front], colours[back])
+                if ratio < 4.5:
+                    raise AssertionError(f"{scheme}: {front} on {back}: contrast {ratio:.2f}, expected 4.5")
+        self.web.scheme("light")
+
     def phone(self):
         self.web.size(390, 780, mobile=True)
         self.web.run("[...document.querySelectorAll('#chats .open')].find(b => b.textContent.startsWith('echo # Notes')).click()")
@@ -259,7 +289,7 @@ class Checks:
     def run_all(self):
         for check in (self.start_page, self.streaming, self.stopping, self.editing, self.markdown,
                       self.hostile, self.long_text, self.themes, self.settings, self.key_wanted,
-                      self.broken, self.keeping, self.phone):
+                      self.broken, self.keeping, self.access, self.phone):
             check()
             print(f"ok: {check.__name__}", flush=True)
         allowed = ("401",)
