@@ -88,6 +88,11 @@ struct Options {
     int32_t repetitions = 5;
     bool measure_limits = true;
     std::string synthetic, synthetic_type = "q4_k_m", write_path;
+    // nib bench serve.
+    std::string serve_url = "http://127.0.0.1:8080";
+    int32_t serve_clients = 8, serve_requests = 24;
+    int32_t prompt_chars = 200, shared_prefix_chars = 0, long_prompt_chars = 0;
+    bool serve_warm = false;
     bool force = false, pure = false, dry_run = false;
     std::vector<std::string> tensor_types;  // "PART=TYPE"
     std::string kl_base;

@@ -3,8 +3,9 @@
 // once (tg@b), with much in the cache (@d), what several rows of a sequence cost (verify). Each
 // beside what the machine allows, which is measured in the same run. Other forms: `roofline`
 // measures the machine only, `ops` tells where a step spends its time, `load` what happens before
-// the first token.
+// the first token, `serve` what clients of a running server see.
 #include "src/bench/report.h"
+#include "src/bench/serve_load.h"
 #include "src/bench/synthetic.h"
 #include "src/cli/model.h"
 #include "src/cli/output.h"
@@ -200,6 +201,23 @@ Result<void> load(const Options& options) {
     return print(options, report);
 }
 
+Result<void> serve(const Options& options) {
+    NIB_ASSIGN(const auto tokens,
+               read_list("--n-gen", given_or(options.bench_generate, "64"), kTokensMax));
+    NIB_ASSIGN(const auto report,
+               bench::measure_serving({.url = options.serve_url,
+                                       .clients = options.serve_clients,
+                                       .requests = options.serve_requests,
+                                       .tokens = tokens.empty() ? 1 : tokens[0],
+                                       .prompt_chars = options.prompt_chars,
+                                       .shared_prefix_chars = options.shared_prefix_chars,
+                                       .warm = options.serve_warm,
+                                       .long_prompt_chars = options.long_prompt_chars}));
+    NIB_TRY(print(options, report));
+    if (report.done == 0) return Error{Status::Io, "no request was answered"};
+    return {};
+}
+
 Result<void> bench_of(const Options& options) {
     if (!options.synthetic.empty() && !options.default_model) {
         return Error{Status::BadRequest, "--synthetic: stands instead of --model, got both"};
@@ -210,7 +228,8 @@ Result<void> bench_of(const Options& options) {
     if (form == "roofline") return roofline(options);
     if (form == "ops") return ops(options);
     if (form == "load") return load(options);
-    return Error{Status::BadRequest, "expected roofline, ops or load, got " + shown(form)};
+    if (form == "serve") return serve(options);
+    return Error{Status::BadRequest, "expected serve, roofline, ops or load, got " + shown(form)};
 }
 
 int run(const Options& options) {
@@ -223,7 +242,7 @@ extern const CommandDef command_bench = {
     .name = "bench",
     .aliases = "",
     .summary = "measure how fast a model reads and writes, and what the machine allows",
-    .usage = "[roofline|ops|load]",
+    .usage = "[roofline|ops|load|serve]",
     .args_max = 1,
     .flags = kModelFlags | kEngineFlags | kBenchFlags | kJsonFlags,
     .run = run,

@@ -58,6 +58,15 @@ HttpResponse error_response(const ApiError& error) {
     return response;
 }
 
+ApiError too_long_error(size_t n_prompt, size_t n_ctx) {
+    ApiError error;
+    error.message = "the prompt has " + std::to_string(n_prompt) +
+                    " tokens: expected less than the context of " + std::to_string(n_ctx);
+    error.code = "exceed_context_size";
+    error.more = {{"n_prompt_tokens", n_prompt}, {"n_ctx", n_ctx}};
+    return error;
+}
+
 ApiError from_error(const Error& error, int retry_after) {
     ApiError api;
     api.message = error.message;

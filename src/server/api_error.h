@@ -25,6 +25,8 @@ Json error_json(const ApiError& error);
 HttpResponse error_response(const ApiError& error);
 // What the engine or the tokenizer said. retry_after: for Busy and OutOfMemory.
 ApiError from_error(const Error& error, int retry_after);
+// A prompt that the context cannot hold, with both numbers.
+ApiError too_long_error(size_t n_prompt, size_t n_ctx);
 
 // JSON as the body of an answer.
 HttpResponse json_response(const Json& body, int status = 200);

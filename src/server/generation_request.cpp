@@ -354,12 +354,7 @@ void check_generation(Fields& fields,
     const auto n_ctx = static_cast<size_t>(server.engine()->model().n_ctx);
     for (const std::vector<Token>& prompt : request.prompts) {
         if (prompt.size() < n_ctx) continue;
-        ApiError error;
-        error.message = "the prompt has " + std::to_string(prompt.size()) +
-                        " tokens: expected less than the context of " + std::to_string(n_ctx);
-        error.code = "exceed_context_size";
-        error.more = {{"n_prompt_tokens", prompt.size()}, {"n_ctx", n_ctx}};
-        return fields.fail(std::move(error));
+        return fields.fail(too_long_error(prompt.size(), n_ctx));
     }
 }
 

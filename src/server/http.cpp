@@ -24,7 +24,7 @@
 // select() cannot watch descriptors above 1023; the default backlog is 5.
 #define CPPHTTPLIB_USE_POLL
 #define CPPHTTPLIB_LISTEN_BACKLOG 512
-#include "third_party/httplib/httplib.h"
+#include <httplib.h>
 
 namespace nib {
 namespace {
