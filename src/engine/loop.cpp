@@ -271,7 +271,8 @@ SchedulePlan EngineLoop::plan() {
         .block_tokens = kBlockTokens,
         .blocks_available = group ? runner_->kv().blocks_available(*group) : INT32_MAX,
         .max_stall_ms = max_stall_ms_,
-        .cost = costs_.expect(decoding)};
+        .cost =
+            costs_.expect(decoding, std::min(parallel_, static_cast<int32_t>(requests_.size())))};
     std::vector<const ActiveRequest*> ahead;
     return plan_step(items, limits, [&](uint64_t id) { return probe(*find(id), ahead); });
 }

@@ -47,8 +47,9 @@ double CostModel::decode_time(int32_t rows) const {
     return 0;
 }
 
-StepCost CostModel::expect(int32_t decode_rows) const {
+StepCost CostModel::expect(int32_t decode_rows, int32_t all) const {
     return {.decode_ms = decode_rows > 0 ? decode_time(decode_rows) : 0,
+            .crowd_ms = all > decode_rows ? decode_time(all) : 0,
             .prompt_row_ms = prompt_row_ms_};
 }
 

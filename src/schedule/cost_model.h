@@ -14,8 +14,9 @@ class CostModel {
   public:
     // A step took `ms` with so many rows of each kind.
     void observe(int32_t decode_rows, int32_t prompt_rows, double ms);
-    // What is expected with so many sequences that generate; zeros while nothing is known.
-    StepCost expect(int32_t decode_rows) const;
+    // What is expected with so many sequences that generate, of so many that are here; zeros while
+    // nothing is known.
+    StepCost expect(int32_t decode_rows, int32_t all) const;
 
   private:
     double decode_time(int32_t rows) const;

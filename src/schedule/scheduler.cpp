@@ -124,8 +124,9 @@ class StepPlanner {
         if (rows_ == 0) return room;
         const StepCost& c = limits_.cost;
         if (c.prompt_row_ms <= 0 || c.decode_ms <= 0) return std::min(room, kFirstBudget);
-        const double allowed =
-            limits_.max_stall_ms > 0 ? limits_.max_stall_ms : kStallFactor * c.decode_ms;
+        const double allowed = limits_.max_stall_ms > 0
+                                   ? limits_.max_stall_ms
+                                   : kStallFactor * std::max(c.decode_ms, c.crowd_ms);
         const double fits = (allowed - c.decode_ms) / c.prompt_row_ms;
         // Prompts always go on, however slowly.
         return std::min(room, static_cast<int32_t>(std::clamp(fits, 1.0, 1e6)));

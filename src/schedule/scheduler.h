@@ -45,6 +45,7 @@ struct WaitingNeeds {
 // What steps cost, learned from those that were made (cost_model.h). 0: not known yet.
 struct StepCost {
     double decode_ms = 0;      // a step of all sequences that generate now, nothing else
+    double crowd_ms = 0;       // the same once the prompts that are here generate too
     double prompt_row_ms = 0;  // one more row of a prompt in it
 };
 
@@ -54,7 +55,8 @@ struct ScheduleLimits {
     int32_t block_tokens = 64;     // positions of a block
     int64_t blocks_available = 0;  // free or cached
     double max_stall_ms = 0;       // what a step with rows of prompts may take while others
-                                   // generate; 0: kStallFactor times what it would take without
+                                   // generate; 0: kStallFactor times what it will take when all
+                                   // that are here generate
     StepCost cost;
 };
 
@@ -69,7 +71,9 @@ struct SchedulePlan {
     std::vector<Rows> rows;         // then the step: decode rows first
 };
 
-// Of the time of a step without prompts, so that the wait stays below twice that time.
+// Of the time of a step without prompts, so that the wait stays below twice that time. A stream
+// that is alone gets, while others arrive, the pace that it will have among them: at its own pace
+// they would take longer to arrive than to be answered.
 inline constexpr double kStallFactor = 1.7;
 // Rows of prompts beside running streams before costs are known.
 inline constexpr int32_t kFirstBudget = 16;

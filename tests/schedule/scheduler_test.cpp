@@ -69,6 +69,8 @@ TEST(Scheduler, BesideStreamsPromptsGetWhatTheStallAllows) {
     EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, kFirstBudget}));
     l.cost = {.decode_ms = 10, .prompt_row_ms = 0.5};
     EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 14}));  // 0.7 * 10 / 0.5
+    l.cost.crowd_ms = 12;  // the pace that they will have once the prompt is answered
+    EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 20}));  // 1.7 * 12 - 10
     l.max_stall_ms = 60;
     EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 100}));
     l.max_stall_ms = 1;  // less than the streams take by themselves: still forward
@@ -150,20 +152,20 @@ TEST(Scheduler, PausedOnesKeepTheirPlaceAndGetNoRows) {
 
 TEST(CostModel, LearnsWhatRowsCostAndForgets) {
     CostModel model;
-    EXPECT_EQ(model.expect(4).decode_ms, 0);
+    EXPECT_EQ(model.expect(4, 4).decode_ms, 0);
     for (int i = 0; i < 50; i++) {
         model.observe(4, 0, 5);
         model.observe(4, 10, 10);
     }
-    EXPECT_NEAR(model.expect(4).decode_ms, 5, 0.1);
-    EXPECT_NEAR(model.expect(4).prompt_row_ms, 0.5, 0.05);
-    EXPECT_NEAR(model.expect(5).decode_ms, 5, 0.1);    // the nearest below
-    EXPECT_NEAR(model.expect(2).decode_ms, 2.5, 0.1);  // at most in proportion
+    EXPECT_NEAR(model.expect(4, 4).decode_ms, 5, 0.1);
+    EXPECT_NEAR(model.expect(4, 4).prompt_row_ms, 0.5, 0.05);
+    EXPECT_NEAR(model.expect(5, 5).decode_ms, 5, 0.1);    // the nearest below
+    EXPECT_NEAR(model.expect(2, 5).decode_ms, 2.5, 0.1);  // at most in proportion
     for (int i = 0; i < 100; i++)
         model.observe(4, 10, 25);
-    EXPECT_NEAR(model.expect(4).prompt_row_ms, 2, 0.1);
+    EXPECT_NEAR(model.expect(4, 4).prompt_row_ms, 2, 0.1);
     model.observe(4, 0, 5000);  // somebody stopped the machine
-    EXPECT_LT(model.expect(4).decode_ms, 7);
+    EXPECT_LT(model.expect(4, 4).decode_ms, 7);
 }
 
 TEST(FairShare, AReturningClientHasNoCredit) {
@@ -229,7 +231,8 @@ class MadeUpEngine {
         if (items.empty()) return false;
         EXPECT_LE(held, pool);
         limits.blocks_available = pool - held;
-        limits.cost = costs.expect(decoding);
+        limits.cost = costs.expect(
+            decoding, std::min<int32_t>(limits.max_running, static_cast<int32_t>(items.size())));
         const auto plan = plan_step(items, limits, [&](uint64_t id) {
             const Job& j = jobs.at(id);
             const int32_t rows = j.prompt + j.chosen;
