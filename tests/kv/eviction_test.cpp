@@ -50,6 +50,41 @@ TEST(Eviction, LruForgetsWhatWasUsedLongestAgo) {
     EXPECT_EQ(d.match(text(64, 4)), 0);
 }
 
+TEST(Eviction, LruCountsEveryUse) {
+    Driver d({0}, blocks(4));
+    for (uint32_t i = 1; i <= 4; i++)
+        d.remember(text(64, i));
+    // Taken over, but not kept: 2 goes for its own token.
+    d.kv->close_sequence(d.start(text(64, 1) + text(1, 9)), false);
+    d.remember(text(128, 5));
+    EXPECT_EQ(d.match(text(64, 1)), 64);
+    EXPECT_EQ(d.match(text(64, 3)), 0);
+    EXPECT_EQ(d.match(text(64, 4)), 64);
+}
+
+TEST(Eviction, ASequenceUsesItsBlocksUntilItEnds) {
+    Driver d({0}, blocks(4));
+    const int32_t a = d.start(text(128, 1));
+    d.remember(text(128, 2));
+    d.kv->close_sequence(a);
+    d.remember(text(64, 3));
+    EXPECT_EQ(d.match(text(128, 1)), 128);
+    EXPECT_EQ(d.match(text(128, 2)), 64);
+}
+
+TEST(Eviction, ComputedTwiceIsUsedTwice) {
+    Driver d({0}, blocks(6, CachePolicy::Slru));
+    const int32_t a = d.kv->open_sequence(), b = d.kv->open_sequence();
+    ASSERT_TRUE(d.extend(a, text(64, 1)));
+    ASSERT_TRUE(d.extend(b, text(64, 1)));
+    d.kv->close_sequence(b);
+    d.kv->close_sequence(a, false);  // not only its own any more
+    EXPECT_EQ(d.match(text(64, 1)), 64);
+    for (uint32_t i = 2; i < 40; i++)
+        d.remember(text(64, i));
+    EXPECT_EQ(d.match(text(64, 1)), 64);
+}
+
 TEST(Eviction, SlruForgetsWhatWasUsedOnceFirst) {
     for (const CachePolicy policy : {CachePolicy::Lru, CachePolicy::Slru}) {
         Driver d({0}, blocks(6, policy));
@@ -137,6 +172,21 @@ TEST_P(Windows, EndsOutliveWhatIsBetween) {
     const int32_t c = d.start(prompt);  // "again, please"
     EXPECT_EQ(d.attached, 1099);
     EXPECT_EQ(d.wrong(c), "");
+}
+
+// So is the place where two conversations parted.
+TEST_P(Windows, BranchesOutliveWhatIsBetween) {
+    Driver d({0, GetParam()}, {.context = 8192, .max_rows = 64, .max_sequences = 6, .bytes = 1});
+    d.remember(text(900, 1));
+    d.remember(first(text(900, 1), 600) + text(300, 2));
+    EXPECT_EQ(d.attached, 600);
+    const int32_t s = d.start({});
+    ASSERT_TRUE(d.extend(s, text(5000, 3)));
+    EXPECT_GT(d.kv->stats().evicted, 20u);
+    d.kv->close_sequence(s, false);
+    const int32_t other = d.start(first(text(900, 1), 600) + text(300, 4));
+    EXPECT_EQ(d.attached, 600);
+    EXPECT_EQ(d.wrong(other), "");
 }
 
 TEST_P(Windows, AHitNeedsTheWindow) {

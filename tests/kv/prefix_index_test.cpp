@@ -130,5 +130,79 @@ TEST(PrefixIndex, APrefixEndsWhereItsWindowIsThere) {
     }
 }
 
+// One full group and a window that sees 64 tokens back.
+class OneWindow : public testing::Test {
+  protected:
+    int32_t add(int32_t parent, const Tokens& tokens) {
+        const int32_t node = index_.add(parent, tokens, given_up_);
+        index_.set_block(node, 0, node);
+        index_.set_block(node, 1, node);
+        index_.tick();
+        return node;
+    }
+    // Whose block of the window goes next.
+    int32_t next() {
+        given_up_.clear();
+        EXPECT_TRUE(index_.evict(1, given_up_));
+        EXPECT_EQ(index_.check(), "");
+        return given_up_.back().block;
+    }
+
+    PrefixIndex index_{std::vector<int32_t>{0, 64}, CachePolicy::Lru};
+    PrefixIndex::GivenUp given_up_;
+    int32_t root_ = index_.enter(0);
+};
+
+TEST_F(OneWindow, UsedLongestAgoGoesFirst) {
+    const int32_t a = add(root_, text(64, 1)), b = add(root_, text(64, 2));
+    const int32_t c = add(root_, text(64, 3));
+    index_.hold(a, 1);
+    index_.release(a, 1);
+    EXPECT_EQ(next(), b);
+    EXPECT_EQ(next(), c);
+    EXPECT_EQ(next(), a);
+}
+
+TEST_F(OneWindow, WhatAnEndNeedsGoesLast) {
+    const int32_t a = add(root_, text(64, 1));
+    const int32_t end = add(a, text(64, 2)), after = add(end, text(64, 3));
+    const int32_t other = add(root_, text(64, 4));
+    index_.mark_end(end);
+    EXPECT_EQ(next(), after);
+    EXPECT_EQ(next(), other);
+    EXPECT_EQ(next(), a);
+    EXPECT_EQ(next(), end);
+}
+
+TEST_F(OneWindow, AnEndThatIsGoneNeedsNothing) {
+    const int32_t a = add(root_, text(64, 1)), end = add(a, text(5, 2));
+    const int32_t other = add(root_, text(64, 4));
+    index_.mark_end(end);
+    ASSERT_TRUE(index_.evict(0, given_up_));
+    ASSERT_EQ(given_up_.front().block, end);
+    EXPECT_EQ(next(), a);
+    EXPECT_EQ(next(), other);
+}
+
+TEST_F(OneWindow, ALongerEndIsNeededLikeTheShorterOne) {
+    const int32_t a = add(root_, text(64, 1)), end = add(a, text(5, 2));
+    index_.mark_end(end);
+    const int32_t longer = add(a, text(9, 2)), other = add(root_, text(64, 4));
+    EXPECT_EQ(next(), other);
+    EXPECT_EQ(next(), a);
+    EXPECT_EQ(next(), longer);
+}
+
+TEST_F(OneWindow, ANodeWithoutItsWindowCoversNothing) {
+    const int32_t a = add(root_, text(64, 1));
+    EXPECT_EQ(index_.find_covering(root_, text(9, 1)), a);
+    EXPECT_EQ(next(), a);
+    EXPECT_EQ(index_.find_covering(root_, text(9, 1)), PrefixIndex::kNone);
+    EXPECT_EQ(find(index_, 0, text(9, 1)).n, 0);
+    const int32_t shorter = add(root_, text(9, 1));
+    EXPECT_EQ(find(index_, 0, text(20, 1)).source, shorter);
+    EXPECT_EQ(find(index_, 0, text(20, 1)).n, 9);
+}
+
 }  // namespace
 }  // namespace nib::test
