@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace nib {
@@ -18,11 +19,20 @@ namespace nib {
 inline constexpr int32_t kBlockTokens = 64;  // tokens of a KV block
 
 // KV blocks of layers that see the same positions. A block holds kBlockTokens tokens of all its
-// layers; inside, the device decides.
+// layers; inside, the device decides. Keys and values are F16, or Q8_0 in blocks of 32 along the
+// head; what is left of a head whose size is not a multiple of 32 is a block too. They are rounded
+// once, when they are written.
 struct KvGroupSpec {
     int32_t window = 0;  // 0: everything
     std::vector<AttentionSpec> layers;
+    Type type_k = Type::F16, type_v = Type::F16;
 };
+// "f16", "q8_0". Errors: BadRequest that names both.
+Result<Type> kv_type(std::string_view name);
+// The same for the types of a group that was put together without names.
+Result<void> check_kv_types(const KvGroupSpec& group);
+// Bytes that K and V of one token take in all layers of the group.
+size_t kv_token_bytes(const KvGroupSpec& group);
 
 // The device memory of one group: a number of equal blocks.
 class KvMemory {

@@ -135,6 +135,11 @@ void Graph::output(Tensor logits) {
     result_ = logits;
 }
 
+void Graph::end_at(Tensor t) {
+    nodes_.resize(static_cast<size_t>(t.node) + 1);
+    output(t);
+}
+
 Result<void> Graph::finish() const {
     if (!error_.empty()) return Error{Status::BadFile, error_};
     if (!result_.valid()) return Error{Status::Internal, "the graph has no output"};

@@ -92,6 +92,9 @@ class Graph {
     Tensor select_outputs(Tensor x);              // the rows whose logits are wanted
     void output(Tensor logits);                   // the result, [n_vocab]
 
+    // What comes after `t` is taken away again, and `t` is the result.
+    void end_at(Tensor t);
+
     // The first mistake, or nothing.
     Result<void> finish() const;
 

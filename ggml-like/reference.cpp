@@ -2,15 +2,42 @@
 #include "ggml-like/reference.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace nib {
+namespace {
 
-ReferenceKv::ReferenceKv(const KvGroupSpec& group, int32_t n_blocks) : n_blocks_(n_blocks) {
+// n values of heads of head_dim as Q8_0 blocks would be read. A block with a value that is not
+// finite is NaN.
+void round_q8_0(float* x, size_t n, size_t head_dim) {
+    const QuantDef& def = info(Type::Q8_0);
+    for (size_t head = 0; head < n; head += head_dim) {
+        for (size_t i = 0; i < head_dim; i += 32) {
+            float* at = x + head + i;
+            const size_t size = std::min<size_t>(32, head_dim - i);
+            float values[32] = {};
+            uint8_t block[64];
+            std::copy_n(at, size, values);
+            if (std::all_of(at, at + size, [](float v) { return std::isfinite(v); })) {
+                def.encode(values, block, 32);
+                def.decode(block, values, 32);
+            } else {
+                std::fill(values, values + 32, NAN);
+            }
+            std::copy_n(values, size, at);
+        }
+    }
+}
+
+}  // namespace
+
+ReferenceKv::ReferenceKv(const KvGroupSpec& group, int32_t n_blocks)
+    : type_k_(group.type_k), type_v_(group.type_v), n_blocks_(n_blocks) {
     for (const AttentionSpec& a : group.layers) {
         const size_t token =
             2 * static_cast<size_t>(a.n_kv_heads) * static_cast<size_t>(a.head_dim);
-        layers_.push_back({a.layer, block_floats_, token});
+        layers_.push_back({a.layer, a.head_dim, block_floats_, token});
         block_floats_ += token * kBlockTokens;
     }
     data_.resize(block_floats_ * static_cast<size_t>(n_blocks));
@@ -21,12 +48,30 @@ bool ReferenceKv::has(int32_t layer) const {
                        [&](const Layer& l) { return l.layer == layer; });
 }
 
-float* ReferenceKv::token(int32_t block, int32_t layer, int32_t slot) {
+const ReferenceKv::Layer& ReferenceKv::find(int32_t layer) const {
     const auto l = std::find_if(layers_.begin(), layers_.end(),
                                 [&](const Layer& x) { return x.layer == layer; });
-    NIB_ASSERT(l != layers_.end() && block >= 0 && block < n_blocks_);
-    return data_.data() + static_cast<size_t>(block) * block_floats_ + l->offset +
-           static_cast<size_t>(slot) * l->token_floats;
+    NIB_ASSERT(l != layers_.end());
+    return *l;
+}
+
+float* ReferenceKv::token(int32_t block, int32_t layer, int32_t slot) {
+    const Layer& l = find(layer);
+    NIB_ASSERT(block >= 0 && block < n_blocks_);
+    return data_.data() + static_cast<size_t>(block) * block_floats_ + l.offset +
+           static_cast<size_t>(slot) * l.token_floats;
+}
+
+void ReferenceKv::write(
+    int32_t block, int32_t layer, int32_t slot, const float* k, const float* v) {
+    const Layer& l = find(layer);
+    const size_t n = l.token_floats / 2;
+    const auto head_dim = static_cast<size_t>(l.head_dim);
+    float* to = token(block, layer, slot);
+    std::copy_n(k, n, to);
+    std::copy_n(v, n, to + n);
+    if (type_k_ == Type::Q8_0) round_q8_0(to, n, head_dim);
+    if (type_v_ == Type::Q8_0) round_q8_0(to + n, n, head_dim);
 }
 
 void ReferenceKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
@@ -127,6 +172,7 @@ class ReferenceBackend : public Backend {
     }
 
     Result<std::unique_ptr<KvMemory>> make_kv(const KvGroupSpec& group, int32_t n_blocks) override {
+        NIB_TRY(check_kv_types(group));
         return std::unique_ptr<KvMemory>(new ReferenceKv(group, n_blocks));
     }
 

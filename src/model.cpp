@@ -273,4 +273,14 @@ Result<Graph> build_graph(const Model& model) {
     return graph;
 }
 
+Result<Graph> build_hidden_graph(const Model& model) {
+    NIB_ASSIGN(Graph graph, build_graph(model));
+    // The head is the last matmul; only what changes its logits may follow.
+    Tensor t = graph.result();
+    while (graph.node(t).weights.empty() || graph.node(t).weights[0] != model.fields.head())
+        t = graph.node(t).inputs[0];
+    graph.end_at(graph.node(t).inputs[0]);
+    return graph;
+}
+
 }  // namespace nib

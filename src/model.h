@@ -35,5 +35,7 @@ struct ModelOptions {
 Result<std::unique_ptr<Model>> read_model(const GgufFile& file, const ModelOptions& options);
 // The graph of the model. Errors: BadFile if shapes do not fit.
 Result<Graph> build_graph(const Model& model);
+// The same without the head: its result are the hidden states after the last norm, [n_embd].
+Result<Graph> build_hidden_graph(const Model& model);
 
 }  // namespace nib

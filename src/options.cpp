@@ -5,6 +5,7 @@
 // includes CLI11; what it throws ends here.
 #include "src/options.h"
 
+#include "ggml-like/backend.h"
 #include "src/command.h"
 #include "src/option_help.h"
 #include "src/option_values.h"
@@ -98,6 +99,18 @@ Result<void> set_cpu_level(Options& o, std::string_view text) {
     return {};
 }
 
+Setter cache_type(std::string Options::*field) {
+    return [=](Options& o, std::string_view text) -> Result<void> {
+        const auto type = kv_type(text);
+        if (!type) {
+            const std::string& message = type.error().message;
+            return Error{Status::BadRequest, message.substr(message.find(": ") + 2)};
+        }
+        o.*field = text;
+        return {};
+    };
+}
+
 Result<void> set_seed(Options& o, std::string_view text) {
     o.seed_given = text != "-1";
     if (!o.seed_given) return {};
@@ -170,9 +183,11 @@ std::vector<FlagRow> make_flags() {
         // clang-format off
         {"model", "-m", "FILE", Common, kModelFlags, "the model, a GGUF file", set_model, "the default model"},
         {"ctx-size", "-c", "N", Common, kEngineFlags, "tokens of context; 0: what the model was trained for", integer(&Options::ctx_size, 0, kContextMax), str(d.ctx_size)},
-        {"ubatch-size", "-ub", "N", Common, kEngineFlags, "rows of a prompt computed in one step", integer(&Options::ubatch_size, 1, 4096), str(d.ubatch_size)},
+        {"ubatch-size", "-ub", "N", Common, kEngineFlags, "rows of a prompt computed in one step; 0: 128 to 512, more for larger models", integer(&Options::ubatch_size, 0, 4096), str(d.ubatch_size)},
         {"threads", "-t", "N", Common, kEngineFlags | kQuantizeFlags, "threads", integer(&Options::threads, 1, 1024), "what this process may use"},
         {"cpu-level", "", "LEVEL", Common, kEngineFlags, "instruction set: scalar, avx2, avx512", set_cpu_level, "the best of this CPU"},
+        {"cache-type-k", "-ctk", "TYPE", Common, kEngineFlags, "type of the keys in the KV cache: f16, q8_0", cache_type(&Options::cache_type_k), d.cache_type_k},
+        {"cache-type-v", "-ctv", "TYPE", Common, kEngineFlags, "type of the values in the KV cache: f16, q8_0", cache_type(&Options::cache_type_v), d.cache_type_v},
         {"check-tensors", "", "", Common, kEngineFlags, "look for weights that are not finite", toggle(&Options::check_tensors), ""},
         {"allow-unknown-pre", "", "", Common, kModelFlags, "split text the default way if the model names an unknown way", toggle(&Options::allow_unknown_pre), ""},
 
@@ -443,6 +458,8 @@ EngineOptions engine_options(const Options& options) {
     engine.ubatch = options.ubatch_size;
     engine.threads = options.threads;
     engine.cpu_level = options.cpu_level;
+    engine.cache_type_k = options.cache_type_k;
+    engine.cache_type_v = options.cache_type_v;
     engine.allow_unknown_pre = options.allow_unknown_pre;
     engine.check_tensors = options.check_tensors;
     return engine;

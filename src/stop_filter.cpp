@@ -13,8 +13,12 @@ std::string StopFilter::push(std::string_view piece) {
     if (stopped_) return {};
     held_ += piece;
     size_t first = std::string::npos;
-    for (const std::string& s : stops_)
-        first = std::min(first, held_.find(s));
+    for (const std::string& s : stops_) {
+        const size_t at = held_.find(s);
+        if (at >= first) continue;
+        first = at;
+        word_ = s;
+    }
     if (first != std::string::npos) {
         stopped_ = true;
         std::string shown = held_.substr(0, first);

@@ -17,10 +17,11 @@ class StopFilter {
     // What was held back, when the stream ends without a stop text.
     std::string finish();
     bool stopped() const { return stopped_; }
+    const std::string& stopping_word() const { return word_; }  // that has come; else empty
 
   private:
     std::vector<std::string> stops_;
-    std::string held_;
+    std::string held_, word_;
     bool stopped_ = false;
 };
 

@@ -153,6 +153,7 @@ Result<std::unique_ptr<Engine>> open_base(const Options& options, const Engine& 
     Options other = options;
     other.model = options.kl_base;
     other.default_model = false;
+    other.cache_type_k = other.cache_type_v = Options().cache_type_k;
     NIB_ASSIGN(auto base, open_engine(other));
     if (base->model().n_vocab != model.model().n_vocab) {
         return Error{Status::BadRequest, "--kl-base: expected a vocabulary of " +

@@ -55,14 +55,14 @@ size_t Lowering::rope_offset(int32_t rope) const {
     return floats;
 }
 
-void Lowering::find_kv(int32_t layer, int& group, size_t& page_offset) const {
+void Lowering::find_kv(int32_t layer, Instruction& i) const {
     for (size_t g = 0; g < kv_.size(); g++) {
-        size_t halves = 0;
+        i.group = static_cast<int>(g);
+        i.page_offset = 0;
         for (const AttentionSpec& a : kv_[g].layers) {
-            group = static_cast<int>(g);
-            page_offset = halves;
+            i.page = page_of(kv_[g], a);
             if (a.layer == layer) return;
-            halves += static_cast<size_t>(a.n_kv_heads) * page_halves(a.head_dim);
+            i.page_offset += static_cast<size_t>(a.n_kv_heads) * i.page.bytes;
         }
     }
     NIB_ASSERT(!"every attention layer is in one KV group");
@@ -120,18 +120,40 @@ void Lowering::push(const Instruction& i) {
     out->back().joins = joins;
 }
 
+PageShape page_of(const KvGroupSpec& group, const AttentionSpec& layer) {
+    return page_shape(layer.head_dim, group.type_k == Type::Q8_0, group.type_v == Type::Q8_0);
+}
+
 Result<std::unique_ptr<KvMemory>> CpuKv::create(const KvGroupSpec& group, int32_t n_blocks) {
+    NIB_TRY(check_kv_types(group));
     auto kv = std::make_unique<CpuKv>();
     for (const AttentionSpec& a : group.layers) {
-        kv->block_halves_ += static_cast<size_t>(a.n_kv_heads) * page_halves(a.head_dim);
+        kv->layers_.push_back({page_of(group, a), a.n_kv_heads});
+        kv->block_bytes_ += static_cast<size_t>(a.n_kv_heads) * kv->layers_.back().shape.bytes;
     }
     kv->n_blocks_ = n_blocks;
     NIB_ASSIGN(kv->memory_, HugeBuffer::create(kv->block_bytes() * static_cast<size_t>(n_blocks)));
     return std::unique_ptr<KvMemory>(std::move(kv));
 }
 
-void CpuKv::copy(int32_t from, int32_t to, int32_t) {
-    std::memcpy(block(to), block(from), block_bytes());
+// A tile of K is whole groups of 16 tokens, one of V whole tokens; scales are few.
+void CpuKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
+    const auto tokens = static_cast<size_t>(n_tokens);
+    const size_t k_tokens = static_cast<size_t>(round_up(n_tokens, 16));
+    const uint8_t* source = block(from);
+    uint8_t* target = block(to);
+    for (const Layer& layer : layers_) {
+        const PageShape& s = layer.shape;
+        const size_t k = (s.k_bytes ? 1 : 2) * static_cast<size_t>(s.head_dim) * k_tokens;
+        const size_t v = (s.v_bytes ? 1 : 2) * static_cast<size_t>(s.head_dim) * tokens;
+        for (int h = 0; h < layer.heads; h++, source += s.bytes, target += s.bytes) {
+            std::memcpy(target, source, k);
+            if (s.k_bytes) std::memcpy(target + s.k_scales, source + s.k_scales, s.v - s.k_scales);
+            std::memcpy(target + s.v, source + s.v, v);
+            if (s.v_bytes)
+                std::memcpy(target + s.v_scales, source + s.v_scales, s.bytes - s.v_scales);
+        }
+    }
 }
 
 namespace {

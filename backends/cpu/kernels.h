@@ -87,6 +87,22 @@ struct RopeRow {       // one token
     bool neox;         // pairs (i, i + n_dims / 2); else (2 i, 2 i + 1)
 };
 
+// A page: the K tile and the V tile of one KV head for kPageTokens tokens. Each is of halves, or of
+// bytes with a half scale for each 32 values of a token (Q8_0; at the end of the head perhaps for
+// 16). The value is scale * byte.
+//   K of halves  [64 / 16][head_dim][16 tokens]
+//   K of bytes   [64 / 16][head_dim / 4][16 tokens][4], 128 more than the value
+//   V of both    [64][head_dim]
+//   scales       [(head_dim + 31) / 32][64], behind the bytes
+// Every one of them starts on a 64-byte line if the page does.
+struct PageShape {
+    int head_dim = 0;  // multiple of 16
+    bool k_bytes = false, v_bytes = false;
+    size_t k_scales = 0, v = 0, v_scales = 0;  // where they are in a page
+    size_t bytes = 0;
+};
+PageShape page_shape(int head_dim, bool k_bytes, bool v_bytes);
+
 inline constexpr int kAttentionRows = 4;  // most rows of one call of attention
 
 // One KV head of up to kAttentionRows rows of a sequence that follow each other: row r is at
@@ -96,8 +112,8 @@ struct AttentionRows {
     size_t ldq;
     int rows;
     int group;
-    int head_dim;                  // multiple of 16
-    const uint16_t* const* pages;  // [position / 64]: pages before begin(0) are not read
+    PageShape shape;
+    const uint8_t* const* pages;  // [position / 64]: pages before begin(0) are not read
     int64_t position;
     int window;     // 0: everything
     float scale;    // q . k times this
@@ -111,11 +127,6 @@ struct AttentionRows {
     }
     int64_t end(int row) const { return position + row + 1; }
 };
-// A page of one KV head, half floats: K tile [64 / 16][head_dim][16 tokens], then V tile
-// [64][head_dim].
-inline size_t page_halves(int head_dim) {
-    return size_t(kPageTokens) * 2 * size_t(head_dim);
-}
 
 inline constexpr size_t kProbeInt8Macs = 8 * 8 * 16 * 4;  // of one round of probe_int8
 inline constexpr size_t kProbeFloatMacs = 8 * 8 * 16;     // of one round of probe_float
@@ -166,8 +177,10 @@ struct Kernels {
     void (*softcap)(const float* x, float cap, float* y, size_t n);  // cap * tanh(x / cap)
     void (*rope)(
         const float* x, const RopeRow& r, int head_dim, int heads, float* y);  // y may be x
-    // Writes one token's k and v of one KV head to its place (slot 0..63) in a page, as halves.
-    void (*kv_store)(const float* k, const float* v, int head_dim, int slot, uint16_t* page);
+    // Writes one token's k and v of one KV head to its place (slot 0..63) in a page. Bytes and
+    // scales are those of a Q8_0 block; a block with a value that is not finite has the scale NaN.
+    void (*kv_store)(
+        const float* k, const float* v, const PageShape& shape, int slot, uint8_t* page);
     // scratch: attention_scratch(group, head_dim) bytes, 64-byte aligned, one per thread.
     void (*attention)(const AttentionRows& rows, void* scratch);
     // The same in parts with the same bits: positions chunk * kChunkTokens on, kChunkTokens of

@@ -30,23 +30,28 @@ struct CpuWeights : WeightStore {
 class CpuKv : public KvMemory {
   public:
     static Result<std::unique_ptr<KvMemory>> create(const KvGroupSpec& group, int32_t n_blocks);
-    size_t block_bytes() const override { return block_halves_ * sizeof(uint16_t); }
+    size_t block_bytes() const override { return block_bytes_; }
     int32_t n_blocks() const override { return n_blocks_; }
     void copy(int32_t from, int32_t to, int32_t n_tokens) override;
-    uint16_t* block(int32_t id) {
-        return reinterpret_cast<uint16_t*>(memory_.data()) +
-               static_cast<size_t>(id) * block_halves_;
-    }
+    uint8_t* block(int32_t id) { return memory_.data() + static_cast<size_t>(id) * block_bytes_; }
 
   private:
+    struct Layer {
+        PageShape shape;
+        int heads;
+    };
     HugeBuffer memory_;
-    size_t block_halves_ = 0;
+    std::vector<Layer> layers_;
+    size_t block_bytes_ = 0;
     int32_t n_blocks_ = 0;
 };
 
+// The page of one KV head of a layer in a group.
+PageShape page_of(const KvGroupSpec& group, const AttentionSpec& layer);
+
 struct ThreadScratch {
-    uint8_t* bytes = nullptr;            // scratch_bytes of the executor, 64-byte aligned
-    std::vector<const uint16_t*> pages;  // at least as many as the longest sequence of the step has
+    uint8_t* bytes = nullptr;           // scratch_bytes of the executor, 64-byte aligned
+    std::vector<const uint8_t*> pages;  // at least as many as the longest sequence of the step has
 };
 
 // Attention of a step, the same for all layers of a KV group. A set is up to kAttentionRows rows of
@@ -113,7 +118,8 @@ struct Instruction {
     const RopeSpec* rope = nullptr;
     size_t rope_offset = 0;  // floats, for max_rows rows: cos [n_dims / 2] then sin, per row
     int group = 0;           // attention: index of the KV group
-    size_t page_offset = 0;  // halves from the start of a block to the layer's first page
+    PageShape page;
+    size_t page_offset = 0;  // bytes from the start of a block to the layer's first page
 };
 
 // What a CpuOp sees while it lowers a node.
@@ -143,7 +149,8 @@ class Lowering {
         return rope_offset(static_cast<int32_t>(plan_.graph.ropes().size()));
     }
     const RopeSpec& rope(int32_t i) const { return plan_.graph.ropes()[static_cast<size_t>(i)]; }
-    void find_kv(int32_t layer, int& group, size_t& page_offset) const;
+    // Fills group, page and page_offset of an instruction of a layer.
+    void find_kv(int32_t layer, Instruction& i) const;
 
     std::vector<Instruction>* out = nullptr;
     size_t scratch_bytes = 0, a8_bytes = 0;

@@ -185,12 +185,24 @@ size_t matmul_float_scratch(const Matrix& m) {
     return m.layout == Layout::Rows ? align64(decoded_panel_bytes(m)) : 0;
 }
 
+PageShape page_shape(int head_dim, bool k_bytes, bool v_bytes) {
+    const size_t values = size_t(kPageTokens) * size_t(head_dim);
+    const size_t scales = size_t(round_up(head_dim, kBlock) / kBlock) * kPageTokens * 2;
+    PageShape s{.head_dim = head_dim, .k_bytes = k_bytes, .v_bytes = v_bytes};
+    s.k_scales = values;
+    s.v = k_bytes ? values + scales : values * 2;
+    s.v_scales = s.v + values;
+    s.bytes = s.v + (v_bytes ? values + scales : values * 2);
+    return s;
+}
+
 size_t attention_scratch(int group, int head_dim) {
-    // q, two outputs and four numbers for each head of each row; weights of a page for four heads
-    // of each row.
+    // q (int8 with its numbers needs less than floats), two outputs and four numbers for each head
+    // of each row; weights of a page for four heads of each row; scales of V of a page.
     const size_t heads = size_t(kAttentionRows) * size_t(group);
     const size_t weights = size_t(kAttentionRows) * 4 * kPageTokens;
-    return align64((heads * (3 * size_t(head_dim) + 4) + weights) * sizeof(float));
+    const size_t scales = size_t(round_up(head_dim, kBlock) / kBlock) * kPageTokens;
+    return align64((heads * (3 * size_t(head_dim) + 4) + weights + scales) * sizeof(float));
 }
 
 A8 A8::make(void* memory, int n, int k) {

@@ -61,16 +61,17 @@ void attend(const AttentionSpec& a,
 
 void reference(ReferenceContext& c) {
     const AttentionSpec& a = c.node.params.attention;
-    const int32_t kv_width = a.n_kv_heads * a.head_dim;
     const auto token = [&](int32_t r, int64_t p) {
         const int32_t* table = nullptr;
         ReferenceKv& kv = c.kv_of(a.layer, table, c.step.sequences[r]);
         return kv.token(table[p / kBlockTokens], a.layer, static_cast<int32_t>(p % kBlockTokens));
     };
     for (int32_t r = 0; r < c.n_rows; r++) {
-        float* to = token(r, c.step.positions[r]);
-        std::copy_n(c.inputs[1]->row(r), kv_width, to);
-        std::copy_n(c.inputs[2]->row(r), kv_width, to + kv_width);
+        const int64_t p = c.step.positions[r];
+        const int32_t* table = nullptr;
+        ReferenceKv& kv = c.kv_of(a.layer, table, c.step.sequences[r]);
+        kv.write(table[p / kBlockTokens], a.layer, static_cast<int32_t>(p % kBlockTokens),
+                 c.inputs[1]->row(r), c.inputs[2]->row(r));
     }
     for (int32_t r = 0; r < c.n_rows; r++) {
         const int64_t p = c.step.positions[r];

@@ -2,7 +2,6 @@
 #include "src/bench/limits.h"
 
 #include "ggml-like/op.h"
-#include "src/kv/kv_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,8 +17,9 @@ bool multiplies_as_float(const Weight& w) {
 // each row.
 Cost cost_of_attention(const AttentionSpec& a, const StepShape& step) {
     KvGroupSpec group;
-    group.layers = {a};  // without a window: the bytes of one token
-    const auto token_bytes = double(kv_bytes_per_token({&group, 1}));
+    group.layers = {a};
+    group.type_k = step.type_k, group.type_v = step.type_v;
+    const auto token_bytes = double(kv_token_bytes(group));
     Cost cost;
     for (const SequenceRows& s : step.sequences) {
         const auto first = double(s.first), rows = double(s.rows);
@@ -30,7 +30,9 @@ Cost cost_of_attention(const AttentionSpec& a, const StepShape& step) {
             pairs = std::min(pairs, rows * double(a.window));
         }
         cost.bytes += seen * token_bytes;
-        cost.float_macs += pairs * 2 * double(a.n_heads) * double(a.head_dim);
+        const double macs = pairs * double(a.n_heads) * double(a.head_dim);
+        (step.type_k == Type::F16 ? cost.float_macs : cost.int8_macs) += macs;
+        cost.float_macs += macs;  // values are multiplied as floats
     }
     return cost;
 }
@@ -42,6 +44,12 @@ int32_t StepShape::rows() const {
     for (const SequenceRows& s : sequences)
         n += s.rows;
     return n;
+}
+
+StepShape empty_step(std::span<const KvGroupSpec> groups) {
+    StepShape step;
+    if (!groups.empty()) step.type_k = groups[0].type_k, step.type_v = groups[0].type_v;
+    return step;
 }
 
 Cost& Cost::operator+=(const Cost& other) {

@@ -6,6 +6,7 @@
 #include "ggml-like/backend.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace nib::bench {
@@ -19,8 +20,12 @@ struct SequenceRows {
 struct StepShape {
     std::vector<SequenceRows> sequences;
     int32_t outputs = 0;  // rows whose logits are wanted
+    Type type_k = Type::F16, type_v = Type::F16;  // of the KV cache
     int32_t rows() const;
 };
+
+// A step without rows over these KV groups.
+StepShape empty_step(std::span<const KvGroupSpec> groups);
 
 struct Cost {
     double bytes = 0, int8_macs = 0, float_macs = 0;

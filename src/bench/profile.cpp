@@ -105,7 +105,7 @@ class Profiler {
     }
 
     StepShape shape() const {
-        StepShape shape;
+        StepShape shape = empty_step(runner_.kv().groups());
         shape.sequences.assign(sequences_.size(), {phase_.depth, phase_.rows});
         shape.outputs = phase_.sequences;
         return shape;

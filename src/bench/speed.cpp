@@ -181,7 +181,7 @@ class SpeedRun {
                     {cost.bytes * times, cost.int8_macs * times, cost.float_macs * times});
             }
         };
-        StepShape shape;
+        StepShape shape = empty_step(runner_.kv().groups());
         shape.outputs = c.batch;
         if (c.kind == Kind::Prompt) {
             for (int32_t at = 0; at < c.n; at += runner_.max_rows()) {

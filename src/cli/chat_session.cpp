@@ -193,8 +193,7 @@ Result<Completion> ChatSession::answer(const std::function<bool(std::string_view
     if (request.prompt.empty()) {
         return Error{Status::BadFile, "chat template: expected at least one token, got none"};
     }
-    request.on_text = on_text;
-    auto completion = engine_.generate(request);
+    auto completion = engine_.generate(request, on_text);
     if (!completion) return completion;
     messages_.push_back({{"role", "assistant"}, {"content", completion->text}});
     return completion;

@@ -31,9 +31,7 @@ std::vector<KvGroupSpec> make_kv_groups(std::span<const AttentionSpec> layers) {
 uint64_t kv_bytes_per_token(std::span<const KvGroupSpec> groups) {
     uint64_t bytes = 0;
     for (const KvGroupSpec& g : groups) {
-        if (g.window) continue;
-        for (const AttentionSpec& a : g.layers)
-            bytes += uint64_t(a.n_kv_heads) * uint64_t(a.head_dim) * 4;
+        if (!g.window) bytes += kv_token_bytes(g);
     }
     return bytes;
 }

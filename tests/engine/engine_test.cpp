@@ -128,14 +128,12 @@ TEST_P(OnTiny, ACallbackMayStopAndStreamsTheWholeText) {
     const auto engine = open();
     ASSERT_NE(engine, nullptr);
     std::string streamed;
-    Request r = greedy(tokens(20), 30);
-    r.on_text = [&](std::string_view t) { return streamed += t, true; };
-    const auto all = engine->generate(r);
+    const Request r = greedy(tokens(20), 30);
+    const auto all = engine->generate(r, [&](std::string_view t) { return streamed += t, true; });
     ASSERT_TRUE(all.ok());
     EXPECT_EQ(streamed, all->text);
     int calls = 0;
-    r.on_text = [&](std::string_view) { return ++calls < 3; };
-    const auto some = engine->generate(r);
+    const auto some = engine->generate(r, [&](std::string_view) { return ++calls < 1; });
     ASSERT_TRUE(some.ok());
     EXPECT_EQ(some->finish, FinishReason::Cancelled);
     EXPECT_EQ(all->text.rfind(some->text, 0), 0u);

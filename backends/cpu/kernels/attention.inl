@@ -10,7 +10,8 @@
 // the cache was filled. Slots that a row does not see may hold anything, NaN included: their scores
 // are replaced, their V is not read for that row.
 #pragma once
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/kernels/attention_bytes.inl"
+#include "backends/cpu/kernels/attention_half.inl"
 #include "backends/cpu/kernels/math.inl"
 
 namespace nib::cpu {
@@ -21,17 +22,20 @@ constexpr int kHeads = 4;  // heads of a group that share the reads of a page
 
 // In scratch. Heads are taken in blocks of kHeads; the last one may be smaller.
 struct AttentionState {
-    float* q;      // [block][head_dim][rows][heads of the block]: in the order of use
+    // In the order of use: [block][head_dim][rows][heads of the block]; for K of bytes query_at of
+    // each block instead.
+    float* q;
     float* o;      // [rows][group][head_dim] of the chunk
     float* total;  // [rows][group][head_dim] of all chunks so far
     float* m;      // [rows][group] largest score of the chunk
     float* l;      // sum of weights of the chunk
     float* total_m;
     float* total_l;
-    float* p;  // [rows][heads of the block][64] scores, then weights of the page
+    float* p;         // [rows][heads of the block][64] scores, then weights of the page
+    float* v_scales;  // of the page, load_scales
 };
 NIB_INLINE AttentionState attention_state(const AttentionRows& r, void* scratch) {
-    const size_t heads = size_t(r.rows) * size_t(r.group), dim = size_t(r.head_dim);
+    const size_t heads = size_t(r.rows) * size_t(r.group), dim = size_t(r.shape.head_dim);
     AttentionState s;
     s.q = static_cast<float*>(scratch);
     s.o = s.q + heads * dim;
@@ -41,120 +45,8 @@ NIB_INLINE AttentionState attention_state(const AttentionRows& r, void* scratch)
     s.total_m = s.l + heads;
     s.total_l = s.total_m + heads;
     s.p = s.total_l + heads;
+    s.v_scales = s.p + kAttentionRows * kHeads * kPageTokens;
     return s;
-}
-
-// How many vectors of K or V advance together beside J chains: what the registers hold.
-template <int J>
-constexpr int kWidthFor = kAttentionSums / J >= 4   ? 4
-                          : kAttentionSums / J >= 2 ? 2
-                                                    : 1;
-
-// q . k of J heads for T tiles of 16 tokens. q [head_dim], J values every `ldq`. A single row waits
-// for memory, and pages lie anywhere: it fetches as many bytes from `ahead` on (V of the page) as
-// it reads of K.
-template <int J, int T, bool kFetch>
-NIB_INLINE void score_tiles(
-    const float* q, size_t ldq, int dim, const uint16_t* k, const uint16_t* ahead, float* p) {
-    VecF acc[T][J];
-    NIB_UNROLL for (int t = 0; t < T; t++) {
-        NIB_UNROLL for (int j = 0; j < J; j++) acc[t][j] = zero();
-    }
-    const size_t tile_halves = size_t(dim) * 16;
-    for (int i = 0; i < dim; i++, q += ldq, k += 16) {
-        VecF lanes[T];
-        NIB_UNROLL for (int t = 0; t < T; t++) lanes[t] = load_half(k + size_t(t) * tile_halves);
-        if constexpr (kFetch) {
-            NIB_UNROLL for (int t = 0; t < T; t += 2) __builtin_prefetch(ahead + t * 16);
-            ahead += T * 16;
-        }
-        NIB_UNROLL for (int j = 0; j < J; j++) {
-            const VecF each = set1(q[j]);
-            NIB_UNROLL for (int t = 0; t < T; t++) acc[t][j] = fma(lanes[t], each, acc[t][j]);
-        }
-    }
-    NIB_UNROLL for (int t = 0; t < T; t++) {
-        NIB_UNROLL for (int j = 0; j < J; j++) store(p + j * kPageTokens + t * 16, acc[t][j]);
-    }
-}
-template <int J, bool kFetch>
-NIB_INLINE void score_page(const float* q,
-                           size_t ldq,
-                           int dim,
-                           const uint16_t* page,
-                           const uint16_t* next,
-                           int lo,
-                           int hi,
-                           float* p) {
-    constexpr int T = kWidthFor<J>;
-    const size_t tile_halves = size_t(dim) * 16;
-    int tile = lo / 16;
-    const int end = (hi + 15) / 16;
-    for (; tile + T <= end; tile += T) {
-        const size_t at = size_t(tile) * tile_halves;
-        score_tiles<J, T, kFetch>(q, ldq, dim, page + at, next + at, p + tile * 16);
-    }
-    for (; tile < end; tile++) {
-        const size_t at = size_t(tile) * tile_halves;
-        score_tiles<J, 1, kFetch>(q, ldq, dim, page + at, next + at, p + tile * 16);
-    }
-}
-
-// o = o * factor + sum of p[token] * V[token] over lo .. hi, for G heads of R rows and D blocks of
-// 16 values. o, v: at the first of the blocks; ldo: floats from row to row of o.
-template <int R, int G, int D, bool kFetch>
-NIB_INLINE void value_blocks(const float* p,
-                             const float* factor,
-                             const uint16_t* v,
-                             const uint16_t* next,
-                             size_t dim,
-                             int lo,
-                             int hi,
-                             float* o,
-                             size_t ldo) {
-    constexpr int J = R * G;
-    VecF acc[D][J];
-    NIB_UNROLL for (int d = 0; d < D; d++) {
-        NIB_UNROLL for (int j = 0; j < J; j++) {
-            const float* at = o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16;
-            acc[d][j] = mul(load(at), set1(factor[j]));
-        }
-    }
-    for (int t = lo; t < hi; t++) {
-        VecF lanes[D];
-        NIB_UNROLL for (int d = 0; d < D; d++) lanes[d] = load_half(v + size_t(t) * dim + d * 16);
-        if constexpr (kFetch) {
-            NIB_UNROLL for (int d = 0; d < D; d += 2) {
-                __builtin_prefetch(next + size_t(t) * dim + d * 16);
-            }
-        }
-        NIB_UNROLL for (int j = 0; j < J; j++) {
-            const VecF each = set1(p[j * kPageTokens + t]);
-            NIB_UNROLL for (int d = 0; d < D; d++) acc[d][j] = fma(each, lanes[d], acc[d][j]);
-        }
-    }
-    NIB_UNROLL for (int d = 0; d < D; d++) {
-        NIB_UNROLL for (int j = 0; j < J; j++) {
-            store(o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16, acc[d][j]);
-        }
-    }
-}
-template <int R, int G, bool kFetch = false>
-NIB_INLINE void value_page(const float* p,
-                           const float* factor,
-                           const uint16_t* v,
-                           const uint16_t* next,
-                           size_t dim,
-                           int lo,
-                           int hi,
-                           float* o,
-                           size_t ldo) {
-    constexpr size_t D = kWidthFor<R * G>;
-    size_t i = 0;
-    for (; i + D * 16 <= dim; i += D * 16)
-        value_blocks<R, G, int(D), kFetch>(p, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
-    for (; i < dim; i += 16)
-        value_blocks<R, G, 1, kFetch>(p, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
 }
 
 // Scaled scores of a tile; -inf for tokens outside lo .. hi.
@@ -199,16 +91,63 @@ NIB_INLINE void softmax_page(
 
 // What each row sees of a page: slots lo .. hi, none if lo >= hi.
 struct PageView {
-    const uint16_t* page;
-    const uint16_t* next;  // the page after it; the page itself if there is none
+    const uint8_t* page;
+    const uint8_t* next;  // the page after it; the page itself if there is none
     int lo[kAttentionRows], hi[kAttentionRows];
 };
+
+// The int8 numbers of a block of heads within what arrange_q made.
+NIB_INLINE A8 query_of(const AttentionRows& r, float* q, int head, int heads) {
+    const int blocks = (r.shape.head_dim + kBlock - 1) / kBlock;
+    uint8_t* memory = reinterpret_cast<uint8_t*>(q);
+    const size_t before = size_t(head) * size_t(r.rows) * size_t(blocks) * kQueryBlockBytes;
+    return query_at(memory + before, r.rows * heads, blocks);
+}
+// Scores of G heads from `head` on of R rows from `row` on.
+template <int R, int G>
+NIB_INLINE void page_scores(const AttentionRows& r,
+                            const AttentionState& s,
+                            const PageView& view,
+                            int row,
+                            int head,
+                            int lo,
+                            int hi) {
+    constexpr bool kFetch = R == 1;
+    if (r.shape.k_bytes) {
+        const A8 q = query_of(r, s.q, head, G);
+        return score_bytes<R * G, kFetch>(q, row * G, r.shape, view.page, view.next, lo, hi, s.p);
+    }
+    const float* q = s.q + size_t(head) * size_t(r.rows) * size_t(r.shape.head_dim) + row * G;
+    score_halves<R * G, kFetch>(q, size_t(r.rows) * G, r.shape.head_dim,
+                                reinterpret_cast<const uint16_t*>(view.page),
+                                reinterpret_cast<const uint16_t*>(view.next), lo, hi, s.p);
+}
+// Their sums over V of slots lo .. hi; p, factor, o: of the first row.
+template <int R, int G, bool kFetch = false>
+NIB_INLINE void page_values(const AttentionRows& r,
+                            const AttentionState& s,
+                            const PageView& view,
+                            const float* p,
+                            const float* factor,
+                            int lo,
+                            int hi,
+                            float* o) {
+    const size_t dim = size_t(r.shape.head_dim), ldo = size_t(r.group) * dim;
+    const uint8_t *v = view.page + r.shape.v, *next = view.next + r.shape.v;
+    if (r.shape.v_bytes) {
+        return value_bytes<R, G, kFetch>(p, factor, reinterpret_cast<const int8_t*>(v),
+                                         reinterpret_cast<const int8_t*>(next), s.v_scales, dim, lo,
+                                         hi, o, ldo);
+    }
+    value_halves<R, G, kFetch>(p, factor, reinterpret_cast<const uint16_t*>(v),
+                               reinterpret_cast<const uint16_t*>(next), dim, lo, hi, o, ldo);
+}
 
 // G heads from `head` on of R rows from `row` on; every row sees something.
 template <int R, int G>
 NIB_INLINE void page_heads(
     const AttentionRows& r, const AttentionState& s, const PageView& view, int row, int head) {
-    const size_t dim = size_t(r.head_dim), ldo = size_t(r.group) * dim;
+    const size_t dim = size_t(r.shape.head_dim), ldo = size_t(r.group) * dim;
     const int *lo = view.lo + row, *hi = view.hi + row;
     int first = lo[0], end = hi[0], common_first = lo[0], common_end = hi[0];
     for (int i = 1; i < R; i++) {
@@ -217,38 +156,33 @@ NIB_INLINE void page_heads(
         common_first = lo[i] > common_first ? lo[i] : common_first;
         common_end = hi[i] < common_end ? hi[i] : common_end;
     }
-    const float* q = s.q + size_t(head) * size_t(r.rows) * dim + row * G;
-    score_page<R * G, R == 1>(q, size_t(r.rows) * G, r.head_dim, view.page, view.next, first, end,
-                              s.p);
+    page_scores<R, G>(r, s, view, row, head, first, end);
     float factor[R * G];
     for (int i = 0; i < R; i++) {
         const size_t at = size_t(row + i) * size_t(r.group) + size_t(head);
         softmax_page<G>(r, s.p + i * G * kPageTokens, s.m + at, s.l + at, factor + i * G, lo[i],
                         hi[i]);
     }
-    const uint16_t* v = view.page + size_t(kPageTokens) * dim;
-    const uint16_t* next = view.next + size_t(kPageTokens) * dim;
+    if (r.shape.v_bytes) load_scales(r.shape, view.page, view.next, first, end, s.v_scales);
     float* o = s.o + (size_t(row) * size_t(r.group) + size_t(head)) * dim;
-    if constexpr (R == 1) {
-        return value_page<1, G, true>(s.p, factor, v, next, dim, lo[0], hi[0], o, ldo);
-    }
+    if constexpr (R == 1) return page_values<1, G, true>(r, s, view, s.p, factor, lo[0], hi[0], o);
     if (common_first > common_end) common_end = common_first;
     // Tokens that not all rows see go row by row; the chain of each stays in order.
     for (int i = 0; i < R; i++) {
         if (lo[i] >= common_first) continue;
         const int stop = hi[i] < common_first ? hi[i] : common_first;
-        value_page<1, G>(s.p + i * G * kPageTokens, factor + i * G, v, next, dim, lo[i], stop,
-                         o + size_t(i) * ldo, ldo);
+        page_values<1, G>(r, s, view, s.p + i * G * kPageTokens, factor + i * G, lo[i], stop,
+                          o + size_t(i) * ldo);
         for (int g = 0; g < G; g++)
             factor[i * G + g] = 1.0f;
     }
-    value_page<R, G>(s.p, factor, v, next, dim, common_first, common_end, o, ldo);
+    page_values<R, G>(r, s, view, s.p, factor, common_first, common_end, o);
     for (int i = 0; i < R; i++) {
         const int start = lo[i] > common_end ? lo[i] : common_end;
         if (start >= hi[i]) continue;
         const float one[kHeads] = {1.0f, 1.0f, 1.0f, 1.0f};
-        value_page<1, G>(s.p + i * G * kPageTokens, one, v, next, dim, start, hi[i],
-                         o + size_t(i) * ldo, ldo);
+        page_values<1, G>(r, s, view, s.p + i * G * kPageTokens, one, start, hi[i],
+                          o + size_t(i) * ldo);
     }
 }
 template <int R>
@@ -287,9 +221,9 @@ void merge_chunk(const AttentionRows& r, const AttentionState& s) {
         if (chunk == kMinusInfinity && s.l[at] == 0.0f) continue;
         const float now = before > chunk ? before : chunk;
         const VecF a = exp_of(set1(before - now)), b = exp_of(set1(chunk - now));
-        float* total = s.total + size_t(at) * size_t(r.head_dim);
-        const float* o = s.o + size_t(at) * size_t(r.head_dim);
-        for (int i = 0; i < r.head_dim; i += 16) {
+        float* total = s.total + size_t(at) * size_t(r.shape.head_dim);
+        const float* o = s.o + size_t(at) * size_t(r.shape.head_dim);
+        for (int i = 0; i < r.shape.head_dim; i += 16) {
             store(total + i, fma(load(o + i), b, mul(load(total + i), a)));
         }
         s.total_l[at] = first_lane(fma(set1(s.l[at]), b, mul(set1(s.total_l[at]), a)));
@@ -298,7 +232,7 @@ void merge_chunk(const AttentionRows& r, const AttentionState& s) {
 }
 
 NIB_INLINE void clear_state(const AttentionRows& r, float* o, float* m, float* l) {
-    const size_t heads = size_t(r.rows) * size_t(r.group), n = heads * size_t(r.head_dim);
+    const size_t heads = size_t(r.rows) * size_t(r.group), n = heads * size_t(r.shape.head_dim);
     for (size_t i = 0; i < n; i += 16)
         store(o + i, zero());
     for (size_t i = 0; i < heads; i++) {
@@ -307,16 +241,30 @@ NIB_INLINE void clear_state(const AttentionRows& r, float* o, float* m, float* l
     }
 }
 
-// q in the order in which score_tiles reads it.
+void quantize_q(const AttentionRows& r, float* q, int head, int heads) {
+    A8 a = query_of(r, q, head, heads);
+    for (int row = 0; row < r.rows; row++) {
+        for (int g = 0; g < heads; g++) {
+            const float* from =
+                r.q + size_t(row) * r.ldq + size_t(head + g) * size_t(r.shape.head_dim);
+            quantize_token(from, r.shape.head_dim, nullptr, a, size_t(row * heads + g), a.n);
+        }
+    }
+}
+// q in the order in which the scores are made.
 void arrange_q(const AttentionRows& r, float* q) {
+    const size_t dim = size_t(r.shape.head_dim);
     for (int head = 0; head < r.group; head += kHeads) {
         const int heads = r.group - head < kHeads ? r.group - head : kHeads;
-        for (int i = 0; i < r.head_dim; i++) {
+        if (r.shape.k_bytes) {
+            quantize_q(r, q, head, heads);
+            continue;
+        }
+        for (int i = 0; i < r.shape.head_dim; i++) {
             for (int row = 0; row < r.rows; row++) {
-                const float* from =
-                    r.q + size_t(row) * r.ldq + size_t(head) * size_t(r.head_dim) + i;
+                const float* from = r.q + size_t(row) * r.ldq + size_t(head) * dim + i;
                 for (int g = 0; g < heads; g++)
-                    *q++ = from[size_t(g) * size_t(r.head_dim)];
+                    *q++ = from[size_t(g) * dim];
             }
         }
     }
@@ -346,9 +294,9 @@ void write_out(const AttentionRows& r, const AttentionState& s) {
         for (int g = 0; g < r.group; g++) {
             const size_t at = size_t(row) * size_t(r.group) + size_t(g);
             const VecF l = set1(s.total_l[at]);
-            float* out = r.out + size_t(row) * r.ldout + size_t(g) * size_t(r.head_dim);
-            for (int i = 0; i < r.head_dim; i += 16) {
-                store(out + i, div(load(s.total + at * size_t(r.head_dim) + i), l));
+            float* out = r.out + size_t(row) * r.ldout + size_t(g) * size_t(r.shape.head_dim);
+            for (int i = 0; i < r.shape.head_dim; i += 16) {
+                store(out + i, div(load(s.total + at * size_t(r.shape.head_dim) + i), l));
             }
         }
     }
@@ -371,7 +319,7 @@ AttentionState state_of_part(const AttentionRows& r, float* part, void* scratch)
     const size_t heads = size_t(r.rows) * size_t(r.group);
     AttentionState s = attention_state(r, scratch);
     s.o = part;
-    s.m = part + heads * size_t(r.head_dim);
+    s.m = part + heads * size_t(r.shape.head_dim);
     s.l = s.m + heads;
     return s;
 }
@@ -383,7 +331,7 @@ void attention_chunk(const AttentionRows& r, int64_t chunk, float* part, void* s
 }
 
 void attention_merge(const AttentionRows& r, const float* parts, int n, void* scratch) {
-    const size_t size = attention_part_floats(r.rows, r.group, r.head_dim);
+    const size_t size = attention_part_floats(r.rows, r.group, r.shape.head_dim);
     const AttentionState s = attention_state(r, scratch);
     clear_state(r, s.total, s.total_m, s.total_l);
     for (int i = 0; i < n; i++) {
@@ -392,15 +340,19 @@ void attention_merge(const AttentionRows& r, const float* parts, int n, void* sc
     write_out(r, s);
 }
 
-void kv_store(const float* k, const float* v, int head_dim, int slot, uint16_t* page) {
-    uint16_t* k_lane = page + size_t(slot / 16) * size_t(head_dim) * 16 + size_t(slot % 16);
-    uint16_t* v_row = page + size_t(kPageTokens + slot) * size_t(head_dim);
-    for (int i = 0; i < head_dim; i += 16) {
-        uint16_t halves[16];
-        store_half(halves, load(k + i));
-        for (int j = 0; j < 16; j++)
-            k_lane[size_t(i + j) * 16] = halves[j];
-        store_half(v_row + i, load(v + i));
+void kv_store(const float* k, const float* v, const PageShape& shape, int slot, uint8_t* page) {
+    const int dim = shape.head_dim;
+    if (shape.k_bytes) {
+        auto* scales = reinterpret_cast<uint16_t*>(page + shape.k_scales);
+        store_k_bytes(k, dim, slot, page, scales);
+    } else {
+        store_k_halves(k, dim, slot, reinterpret_cast<uint16_t*>(page));
+    }
+    if (shape.v_bytes) {
+        auto* scales = reinterpret_cast<uint16_t*>(page + shape.v_scales);
+        store_v_bytes(v, dim, slot, page + shape.v, scales);
+    } else {
+        store_v_halves(v, dim, slot, reinterpret_cast<uint16_t*>(page + shape.v));
     }
 }
 

@@ -72,6 +72,21 @@ NIB_INLINE BlockValues rest_of(BlockValues block, const A8& a, size_t at) {
             fma(d, to_float(load_i8(a.q + at * 32 + 16)), block.x1)};
 }
 
+// One token with k values to its blocks: index `at` and every `width` after it.
+NIB_INLINE void quantize_token(const float* x, int k, const A8* high, A8& a, size_t at, int width) {
+    const int blocks = a.k / kBlock;
+    for (int b = 0; b < blocks; b += kTogether, at += kTogether * size_t(width)) {
+        const int n = blocks - b < kTogether ? blocks - b : kTogether;
+        BlockValues values[kTogether];
+        for (int i = 0; i < kTogether; i++) {
+            const int left = k - (b + i) * kBlock;
+            values[i] = load_block(x + (left > 0 ? (b + i) * kBlock : 0), left > 0 ? left : 0);
+            if (high && i < n) values[i] = rest_of(values[i], *high, at + size_t(i * width));
+        }
+        quantize_blocks(values, n, a, at, size_t(width));
+    }
+}
+
 // high null: quantizes x to a; else what `high` (the same tokens) leaves of x.
 NIB_INLINE void quantize_rows(
     const float* x, size_t ldx, int k, int first, int end, const A8* high, A8& a) {
@@ -79,19 +94,8 @@ NIB_INLINE void quantize_rows(
     for (int token = first; token < end; token++) {
         const int tile = token / kTile * kTile;
         const int width = a.n - tile < kTile ? a.n - tile : kTile;
-        size_t at = size_t(tile) * size_t(blocks) + size_t(token - tile);
-        const float* row = x + size_t(token) * ldx;
-        for (int b = 0; b < blocks; b += kTogether, at += kTogether * size_t(width)) {
-            const int n = blocks - b < kTogether ? blocks - b : kTogether;
-            BlockValues values[kTogether];
-            for (int i = 0; i < kTogether; i++) {
-                const int left = k - (b + i) * kBlock;
-                values[i] =
-                    load_block(row + (left > 0 ? (b + i) * kBlock : 0), left > 0 ? left : 0);
-                if (high && i < n) values[i] = rest_of(values[i], *high, at + size_t(i * width));
-            }
-            quantize_blocks(values, n, a, at, size_t(width));
-        }
+        const size_t at = size_t(tile) * size_t(blocks) + size_t(token - tile);
+        quantize_token(x + size_t(token) * ldx, k, high, a, at, width);
     }
 }
 

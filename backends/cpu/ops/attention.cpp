@@ -13,12 +13,12 @@ namespace nib::cpu {
 namespace {
 
 // The page of a KV head that holds `position` of a row's sequence.
-uint16_t* page(const Instruction& i, const Pass& p, int row, int64_t position, int head) {
+uint8_t* page(const Instruction& i, const Pass& p, int row, int64_t position, int head) {
     const auto group = static_cast<size_t>(i.group);
     const int32_t* table = p.step->tables[group][static_cast<size_t>(p.step->sequences[row])];
     auto* kv = static_cast<CpuKv*>(p.step->kv[group]);
     return kv->block(table[position / kBlockTokens]) + i.page_offset +
-           static_cast<size_t>(head) * page_halves(i.params.attention.head_dim);
+           static_cast<size_t>(head) * i.page.bytes;
 }
 
 void store(const Instruction& i, const Pass& p, int first, int end, int) {
@@ -27,7 +27,7 @@ void store(const Instruction& i, const Pass& p, int first, int end, int) {
         const int64_t position = p.step->positions[r];
         for (int h = 0; h < a.n_kv_heads; h++) {
             p.kernels->kv_store(i.y.row(p, r) + h * a.head_dim, i.z.row(p, r) + h * a.head_dim,
-                                a.head_dim, static_cast<int>(position % kBlockTokens),
+                                i.page, static_cast<int>(position % kBlockTokens),
                                 page(i, p, r, position, h));
         }
     }
@@ -57,7 +57,7 @@ AttentionRows rows_of(const Instruction& i,
             .ldq = static_cast<size_t>(i.x.stride),
             .rows = set.rows,
             .group = group,
-            .head_dim = a.head_dim,
+            .shape = i.page,
             .pages = scratch.pages.data(),
             .position = p.step->positions[set.row],
             .window = a.window,
@@ -150,7 +150,7 @@ bool supports(const Graph&, const Node& node) {
 void lower(Lowering& l, int32_t index) {
     Instruction i = l.make(index, "kv_store");
     const AttentionSpec& a = i.params.attention;
-    l.find_kv(a.layer, i.group, i.page_offset);
+    l.find_kv(a.layer, i);
     l.need_scratch(attention_scratch(a.n_heads / a.n_kv_heads, a.head_dim));
     i.row_work = 4 * (i.y.width() + i.z.width());
     i.run = store;

@@ -39,15 +39,16 @@ Result<int> complete(const Options& options) {
     }
     const bool terminal = isatty(STDOUT_FILENO) == 1;
     Result<void> written;
+    Engine::OnText on_text;
     if (!options.json) {
-        request.on_text = [&](std::string_view text) {
+        on_text = [&](std::string_view text) {
             // A file gets the bytes of the model; a terminal must not be steered by them.
             written = terminal ? write_stdout(printable(text)) : write_stdout(text);
             return written.ok();
         };
     }
     const Interruptible interruptible(engine.get());
-    const auto completion = engine->generate(request);
+    const auto completion = engine->generate(request, on_text);
     NIB_TRY(written);
     if (!completion) return completion.error();
     if (options.json) NIB_TRY(write_stdout(dump_json(as_json(completion.value())) + "\n"));
