@@ -143,7 +143,6 @@ int32_t KvCache::open_sequence(uint64_t salt) {
         s.open = true;
         s.node = index_.enter(salt);
         s.prompt = -1;
-        s.own_depth = 0;
         return static_cast<int32_t>(i);
     }
     return -1;
@@ -162,7 +161,7 @@ void KvCache::close_sequence(int32_t sequence, bool keep) {
     if (keep) {
         index_.leave(s.node);
     } else {
-        index_.forget(s.node, s.own_depth, given_up_);
+        index_.forget(s.node, given_up_);
         drop_given_up();
     }
     s.open = false;
@@ -229,7 +228,6 @@ bool KvCache::attach_match(Sequence& s,
     const auto copied = tokens.subspan(static_cast<size_t>(match.n - match.n_copied));
     std::copy_n(copied.begin(), match.n_copied, s.tail.begin());
     s.length = match.n;
-    s.own_depth = index_.depth(match.node) + 1;
     for (int32_t n = last; index_.depth(n) >= 0; n = index_.parent(n))
         index_.touch(n, true);
     if (index_.depth(last) >= 0) index_.mark_end(last);
@@ -360,7 +358,6 @@ bool KvCache::shorten(Sequence& s, int64_t n) {
     }
     index_.move_user(s.node, last);
     s.node = last;
-    s.own_depth = std::min(s.own_depth, n / kBlockTokens);
     s.length = n;
     return shared;
 }

@@ -100,8 +100,7 @@ class KvCache {
         int64_t length = 0;
         int32_t node = PrefixIndex::kNone;  // its last full block, or the root of its salt
         std::array<int32_t, kBlockTokens> tail = {};  // the tokens behind, length % kBlockTokens
-        int64_t prompt = -1;    // where the prompt will be attached to again, if it comes back
-        int64_t own_depth = 0;  // blocks before it were taken over
+        int64_t prompt = -1;  // where the prompt will be attached to again, if it comes back
         // [group][position / kBlockTokens]; -1: not held. All full blocks that it holds are those
         // of the index; the last one, if it is not full, is its own.
         std::vector<std::vector<int32_t>> tables;

@@ -65,9 +65,9 @@ void PrefixIndex::leave(int32_t node) {
     prune(node);
 }
 
-void PrefixIndex::forget(int32_t node, int64_t down_to, GivenUp& given_up) {
+void PrefixIndex::forget(int32_t node, GivenUp& given_up) {
     while (at(node).users == 1 && at(node).children.empty() && !at(node).again && !held(node) &&
-           depth(node) >= std::max<int64_t>(down_to, 0)) {
+           depth(node) >= 0) {
         const int32_t parent = at(node).parent;
         at(parent).users++;
         at(node).users = 0;
