@@ -95,7 +95,7 @@ struct Options {
     bool force = false, pure = false, dry_run = false;
     std::vector<std::string> tensor_types;  // "PART=TYPE"
     std::string kl_base;
-    int32_t chunks = 0;             // 0: all
+    int32_t chunks = 0;  // 0: all
     std::vector<std::string> args;  // what is not a flag
 };
 
