@@ -83,7 +83,7 @@ Result<void> Engine::Impl::open(const EngineOptions& options) {
             *file, std::move(model),
             {.backend_options = {.threads = options.threads, .cpu_level = options.cpu_level},
              .context = options.context,
-             .max_rows = std::max(options.ubatch, options.parallel),
+             .max_rows = options.ubatch,
              .max_sequences = options.parallel,
              .kv_bytes = options.kv_bytes,
              .kv_policy = options.cache_policy == "slru" ? CachePolicy::Slru : CachePolicy::Lru,

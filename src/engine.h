@@ -29,9 +29,9 @@ enum class LogLevel { Info, Warning };
 
 struct EngineOptions {
     std::string model_path;
-    int32_t context = 0;    // tokens of a sequence; 0: as trained, bounded by memory
-    int32_t ubatch = 512;   // rows of a prompt per step, 1..4096
-    int32_t threads = 0;    // 0: what the process may use (affinity, cgroup quota)
+    int32_t context = 0;  // tokens of a sequence; 0: as trained, bounded by memory
+    int32_t ubatch = 0;   // rows of a prompt per step, 1..4096; 0: 128 to 512, by the model's size
+    int32_t threads = 0;  // 0: what the process may use (affinity, cgroup quota)
     std::string cpu_level;  // "", "scalar", "avx2", "avx512"; "" = the best that the CPU has
     std::string cache_type_k = "f16", cache_type_v = "f16";  // or "q8_0"
     bool allow_unknown_pre = false;
@@ -42,8 +42,8 @@ struct EngineOptions {
     uint64_t kv_bytes = 0;     // of all KV blocks, running and cached; 0: `parallel` contexts, but
                                // not more than a quarter of the memory that is available
     std::string cache_policy = "lru";  // which cached blocks go first: "lru", "slru"
-    double max_stall_ms = 0;    // a running stream waits no longer for its next token because of
-                                // others' prompts; 0: twice its time alone
+    double max_stall_ms = 0;  // a running stream waits no longer for its next token because of
+                              // others' prompts; 0: twice its time alone
 
     // Progress of loading in [0, 1]; return false to give up (Cancelled).
     std::function<bool(double)> progress;

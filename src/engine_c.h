@@ -1,13 +1,12 @@
-/* SPDX-License-Identifier: MIT
- * The engine for other languages: plain C, opaque handles, no globals. The same rules as engine.h:
+// SPDX-License-Identifier: MIT
+/* The engine for other languages: plain C, opaque handles, no globals. The same rules as engine.h:
  * functions of an engine may be called from any thread, a stream has one reader.
  *
  * Who gets memory: what a call writes into a caller's struct lives until the next call with the
  * same handle, or until the handle is closed; everything else is copied. Functions that can fail
  * return 0 (or NULL) and fill `error` if it is not NULL. Strings are UTF-8 with a final zero.
  */
-#ifndef NIB_ENGINE_C_H
-#define NIB_ENGINE_C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -113,5 +112,4 @@ NIB_API void nib_stream_close(nib_stream* stream);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -183,7 +183,7 @@ std::vector<FlagRow> make_flags() {
         // clang-format off
         {"model", "-m", "FILE", Common, kModelFlags, "the model, a GGUF file", set_model, "the default model"},
         {"ctx-size", "-c", "N", Common, kEngineFlags, "tokens of context; 0: what the model was trained for", integer(&Options::ctx_size, 0, kContextMax), str(d.ctx_size)},
-        {"ubatch-size", "-ub", "N", Common, kEngineFlags, "rows of a prompt computed in one step", integer(&Options::ubatch_size, 1, 4096), str(d.ubatch_size)},
+        {"ubatch-size", "-ub", "N", Common, kEngineFlags, "rows of a prompt computed in one step; 0: 128 to 512, more for larger models", integer(&Options::ubatch_size, 0, 4096), str(d.ubatch_size)},
         {"threads", "-t", "N", Common, kEngineFlags | kQuantizeFlags, "threads", integer(&Options::threads, 1, 1024), "what this process may use"},
         {"cpu-level", "", "LEVEL", Common, kEngineFlags, "instruction set: scalar, avx2, avx512", set_cpu_level, "the best of this CPU"},
         {"cache-type-k", "-ctk", "TYPE", Common, kEngineFlags, "type of the keys in the KV cache: f16, q8_0", cache_type(&Options::cache_type_k), d.cache_type_k},

@@ -47,7 +47,7 @@ struct Options {
     std::string model;  // a path, never empty
     bool default_model = true;
     int32_t ctx_size = 0;
-    int32_t ubatch_size = 512;
+    int32_t ubatch_size = 0;  // 0: by the size of the model
     int32_t threads = 0;
     std::string cpu_level;
     std::string cache_type_k = "f16", cache_type_v = "f16";

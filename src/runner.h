@@ -18,7 +18,8 @@ struct RunnerOptions {
     std::string backend = "cpu";
     BackendOptions backend_options;
     int32_t context = 0;     // tokens of a sequence; 0: as trained, bounded by memory
-    int32_t max_rows = 512;  // rows of a step
+    int32_t max_rows = 0;    // rows of a step; 0: 128 to 512, more for larger models
+    int32_t least_rows = 1;  // but as many as this, and as there are sequences
     int32_t max_sequences = 1;
     uint64_t kv_bytes = 0;  // of all KV blocks; 0: max_sequences contexts
     CachePolicy kv_policy = CachePolicy::Lru;
@@ -70,6 +71,8 @@ class Runner {
     Runner() = default;
     Result<void> load(const GgufFile& file, const RunnerOptions& options);
     Result<void> prepare(const RunnerOptions& options);
+    Result<void> plan_steps(Graph graph, const RunnerOptions& options);
+    uint64_t file_weight_bytes() const;
     void add_rows(size_t part, const StepPart& p);
     Result<void> run(Executor& executor, std::span<const StepPart> parts, const OnLogits& on_row);
 

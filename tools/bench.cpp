@@ -23,7 +23,8 @@ namespace {
 
 constexpr int32_t kTokensMax = 1 << 20;
 constexpr int32_t kSequencesMax = 256;
-constexpr size_t kListMax = 64;  // numbers of a list
+constexpr int32_t kOpsRows = 512;  // of the longest prompt that `ops` takes apart
+constexpr size_t kListMax = 64;    // numbers of a list
 
 // Numbers separated by commas; zeros are left out unless they mean something.
 Result<std::vector<int32_t>> read_list(const char* flag,
@@ -109,7 +110,7 @@ Result<void> speed(const Options& options) {
 
     NIB_ASSIGN(bench::ModelRequest request, model_request(options));
     request.context = std::max(tests.context(), options.ctx_size);
-    request.max_rows = std::max(tests.rows(), options.ubatch_size);
+    request.least_rows = tests.rows();
     request.max_sequences = tests.sequences();
     NIB_ASSIGN(const auto loaded, bench::load_model(request));
     bench::SpeedReport report{.model = model_name(options),
@@ -130,10 +131,14 @@ Result<void> roofline(const Options& options) {
     return print(options, bench::RooflineReport{device->description(), limits});
 }
 
+int32_t rows_of_ops(const Options& options) {
+    return options.ubatch_size ? options.ubatch_size : kOpsRows;
+}
+
 // Decode with several numbers of sequences, then prompts of one step.
 Result<std::vector<bench::PhaseRequest>> phases_of(const Options& options) {
-    NIB_ASSIGN(const auto prompts,
-               read_list("--n-prompt", given_or(options.bench_prompt, "512"), options.ubatch_size));
+    NIB_ASSIGN(const auto prompts, read_list("--n-prompt", given_or(options.bench_prompt, "512"),
+                                             rows_of_ops(options)));
     NIB_ASSIGN(const auto batches,
                read_list("--batch", given_or(options.bench_batch, "1,8,32"), kSequencesMax));
     NIB_ASSIGN(const auto steps,
@@ -168,7 +173,7 @@ Result<void> ops(const Options& options) {
         request.context = std::max(request.context, p.depth + p.rows);
         request.max_sequences = std::max(request.max_sequences, p.sequences);
     }
-    request.max_rows = std::max(request.max_rows, request.max_sequences);
+    request.max_rows = rows_of_ops(options);
     request.context = std::max(request.context, request.max_sequences);
     NIB_ASSIGN(const auto loaded, bench::load_model(request));
     bench::ProfileReport report;

@@ -48,6 +48,7 @@ Result<LoadedModel> load_model(const ModelRequest& request) {
                                                                   .cpu_level = request.cpu_level},
                                               .context = request.context,
                                               .max_rows = request.max_rows,
+                                              .least_rows = request.least_rows,
                                               .max_sequences = request.max_sequences,
                                               .cache_type_k = request.cache_type_k,
                                               .cache_type_v = request.cache_type_v}));

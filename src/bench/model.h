@@ -29,7 +29,7 @@ struct ModelRequest {
     std::string backend = "cpu";
     int32_t threads = 0;  // as BackendOptions has them
     std::string cpu_level;
-    int32_t context = 0, max_rows = 512, max_sequences = 1;
+    int32_t context = 0, max_rows = 0, least_rows = 1, max_sequences = 1;
     std::string cache_type_k = "f16", cache_type_v = "f16";
     bool check_tensors = false, allow_unknown_pre = false;
     bool tokenizer = false;    // read it too, as the program does before it answers

@@ -1,46 +1,92 @@
 // SPDX-License-Identifier: MIT
 // Attention over pages: the same bits at all levels and for any content of slots that are not seen,
-// close to double precision, and independent of the heads it is grouped with.
+// close to double precision, and independent of the heads it is grouped with; for every type of
+// keys and values.
 #include "tests/cpu/kernels_support.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ostream>
 
 #include <gtest/gtest.h>
 
 namespace nib::cpu::test {
 namespace {
 
-// Keys and values of one KV head, in pages and plainly (as the halves hold them).
+struct Kind {
+    bool k_bytes, v_bytes;
+};
+constexpr Kind kKinds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+
+std::ostream& operator<<(std::ostream& out, const Kind& kind) {
+    return out << (kind.k_bytes ? "k q8_0 " : "k f16 ") << (kind.v_bytes ? "v q8_0" : "v f16");
+}
+
+// What a page gives back of the values of a head.
+void add_rounded(const std::vector<float>& x, bool bytes, std::vector<float>& out) {
+    if (!bytes) {
+        for (const float v : x)
+            out.push_back(half_to_float(float_to_half(v)));
+        return;
+    }
+    for (size_t i = 0; i < x.size(); i += 32) {
+        float values[32] = {};
+        uint8_t block[34];
+        std::copy(x.begin() + long(i), x.begin() + long(std::min(i + 32, x.size())), values);
+        info(Type::Q8_0).encode(values, block, 32);
+        info(Type::Q8_0).decode(block, values, 32);
+        out.insert(out.end(), values, values + std::min<size_t>(32, x.size() - i));
+    }
+}
+
+// Keys and values of one KV head, in pages and plainly (as the pages hold them).
 struct Cache {
-    Cache(const Kernels& level, int dim, int length, Random& random) : head_dim(dim) {
+    Cache(const Kernels& level, int dim, int length, Random& random, Kind kind = {})
+        : shape(page_shape(dim, kind.k_bytes, kind.v_bytes)), memory(0) {
         const size_t n_pages = size_t(length + kPageTokens - 1) / kPageTokens;
-        // Slots that are never written are NaN halves.
-        memory.assign(n_pages * page_halves(dim), 0x7e00);
+        memory = Lines(n_pages * shape.bytes);
+        // Slots that are never written are NaN halves and wild bytes.
+        std::memset(memory.get(), 0x7e, n_pages * shape.bytes);
         for (size_t p = 0; p < n_pages; p++)
-            pages.push_back(&memory[p * page_halves(dim)]);
+            pages.push_back(memory.get() + p * shape.bytes);
         for (int t = 0; t < length; t++) {
             const std::vector<float> k = random_floats(size_t(dim), 1.0f, random);
             const std::vector<float> v = random_floats(size_t(dim), 1.0f, random);
-            level.kv_store(k.data(), v.data(), dim, t % kPageTokens,
-                           &memory[size_t(t / kPageTokens) * page_halves(dim)]);
-            for (const float x : k)
-                keys.push_back(half_to_float(float_to_half(x)));
-            for (const float x : v)
-                values.push_back(half_to_float(float_to_half(x)));
+            level.kv_store(k.data(), v.data(), shape, t % kPageTokens, page(t));
+            add_rounded(k, kind.k_bytes, keys);
+            add_rounded(v, kind.v_bytes, values);
         }
     }
+    uint8_t* page(int token) { return memory.get() + size_t(token / kPageTokens) * shape.bytes; }
+    void put_half(int token, size_t at, uint16_t half) {
+        std::memcpy(page(token) + at, &half, sizeof(half));
+    }
+    // Whatever a token's place may hold: NaN and infinite halves, any bytes with scales like that.
     void poison(int token) {
-        uint16_t* page = &memory[size_t(token / kPageTokens) * page_halves(head_dim)];
-        const size_t slot = size_t(token % kPageTokens), dim = size_t(head_dim);
+        const size_t slot = size_t(token % kPageTokens), dim = size_t(shape.head_dim);
         for (size_t i = 0; i < dim; i++) {
-            page[(slot / 16 * dim + i) * 16 + slot % 16] = i % 2 == 0 ? 0x7e00 : 0x7c00;
-            page[kPageTokens * dim + slot * dim + i] = 0xfe00;
+            const size_t k = slot / 16 * dim * 16;
+            if (shape.k_bytes) {
+                page(token)[k + i / 4 * 64 + slot % 16 * 4 + i % 4] = uint8_t(i * 37);
+            } else {
+                put_half(token, 2 * (k + i * 16 + slot % 16), i % 2 == 0 ? 0x7e00 : 0x7c00);
+            }
+            if (shape.v_bytes) {
+                page(token)[shape.v + slot * dim + i] = uint8_t(i * 37);
+            } else {
+                put_half(token, shape.v + 2 * (slot * dim + i), 0xfe00);
+            }
+        }
+        for (size_t b = 0; b < (dim + 31) / 32; b++) {
+            const size_t at = 2 * (b * kPageTokens + slot);
+            if (shape.k_bytes) put_half(token, shape.k_scales + at, b % 2 == 0 ? 0x7e00 : 0x7c00);
+            if (shape.v_bytes) put_half(token, shape.v_scales + at, 0xfe00);
         }
     }
-    int head_dim;
-    std::vector<uint16_t> memory;
-    std::vector<const uint16_t*> pages;
+    PageShape shape;
+    Lines memory;
+    std::vector<const uint8_t*> pages;
     std::vector<float> keys, values;  // [token][head_dim]
 };
 
@@ -54,22 +100,23 @@ std::vector<float> attend(const Kernels& level,
                           const Cache& cache,
                           const std::vector<float>& q,
                           Seen seen) {
-    std::vector<float> out(size_t(seen.group * cache.head_dim), 9.0f);
-    const Lines scratch(attention_scratch(seen.group, cache.head_dim));
-    std::memset(scratch.get(), 0xff, attention_scratch(seen.group, cache.head_dim));
-    std::vector<const uint16_t*> pages = cache.pages;
+    const int dim = cache.shape.head_dim;
+    std::vector<float> out(size_t(seen.group * dim), 9.0f);
+    const Lines scratch(attention_scratch(seen.group, dim));
+    std::memset(scratch.get(), 0xff, attention_scratch(seen.group, dim));
+    std::vector<const uint8_t*> pages = cache.pages;
     for (int64_t p = 0; p < seen.begin / kPageTokens; p++)
         pages[size_t(p)] = nullptr;
-    const auto head_dim = size_t(cache.head_dim);
+    const auto head_dim = size_t(dim);
     level.attention({.q = q.data(),
                      .ldq = size_t(seen.group) * head_dim,
                      .rows = 1,
                      .group = seen.group,
-                     .head_dim = cache.head_dim,
+                     .shape = cache.shape,
                      .pages = pages.data(),
                      .position = seen.end - 1,
                      .window = static_cast<int>(seen.end - seen.begin),
-                     .scale = 1.0f / std::sqrt(static_cast<float>(cache.head_dim)),
+                     .scale = 1.0f / std::sqrt(static_cast<float>(dim)),
                      .softcap = seen.softcap,
                      .out = out.data(),
                      .ldout = size_t(seen.group) * head_dim},
@@ -77,8 +124,23 @@ std::vector<float> attend(const Kernels& level,
     return out;
 }
 
-std::vector<double> attend_double(const Cache& cache, const std::vector<float>& q, Seen seen) {
-    const size_t dim = size_t(cache.head_dim);
+// Keys of bytes meet int8 queries, so those are what is exact.
+std::vector<float> query_for(const Cache& cache, const std::vector<float>& q) {
+    if (!cache.shape.k_bytes) return q;
+    const auto dim = size_t(cache.shape.head_dim);
+    std::vector<float> out;
+    for (size_t at = 0; at < q.size(); at += dim) {
+        const PlainToken plain =
+            plain_token(&q[at], int(dim), round_up(cache.shape.head_dim, kBlock));
+        for (size_t i = 0; i < dim; i++)
+            out.push_back(plain.d[i / 32] * static_cast<float>(plain.q[i]));
+    }
+    return out;
+}
+
+std::vector<double> attend_double(const Cache& cache, const std::vector<float>& given, Seen seen) {
+    const size_t dim = size_t(cache.shape.head_dim);
+    const std::vector<float> q = query_for(cache, given);
     std::vector<double> out(size_t(seen.group) * dim);
     for (size_t g = 0; g < size_t(seen.group); g++) {
         double sum = 0;
@@ -105,10 +167,12 @@ constexpr Seen kSeen[] = {
     {3, 0, 513, 0},  {3, 511, 513, 0}, {3, 1, 700, 30.0f}, {9, 600, 640, 0}, {3, 200, 1100, 0},
 };
 
-TEST(Attention, LevelsAreEqualAndClose) {
+class AttentionKinds : public testing::TestWithParam<Kind> {};
+
+TEST_P(AttentionKinds, LevelsAreEqualAndClose) {
     Random random(11);
     for (const int dim : {16, 48, 64, 128, 256}) {
-        const Cache cache(*find_kernels("scalar"), dim, 1100, random);
+        const Cache cache(*find_kernels("scalar"), dim, 1100, random, GetParam());
         for (const Seen seen : kSeen) {
             const std::vector<float> q = random_floats(size_t(seen.group * dim), 4.0f, random);
             const std::vector<float> want = attend(*find_kernels("scalar"), cache, q, seen);
@@ -123,12 +187,12 @@ TEST(Attention, LevelsAreEqualAndClose) {
     }
 }
 
-TEST(Attention, UnseenSlotsMayHoldAnything) {
+TEST_P(AttentionKinds, UnseenSlotsMayHoldAnything) {
     Random random(12);
     for (const Kernels* level : all_levels()) {
         for (const Seen seen : kSeen) {
-            Cache cache(*level, 64, 1100, random);
-            const std::vector<float> q = random_floats(size_t(seen.group) * 64, 4.0f, random);
+            Cache cache(*level, 48, 1100, random, GetParam());
+            const std::vector<float> q = random_floats(size_t(seen.group) * 48, 4.0f, random);
             const std::vector<float> want = attend(*level, cache, q, seen);
             for (int t = 0; t < 1100; t++) {
                 if (t < seen.begin || t >= seen.end) cache.poison(t);
@@ -140,7 +204,7 @@ TEST(Attention, UnseenSlotsMayHoldAnything) {
 }
 
 // Rows that follow each other share reads, not sums. Whatever they do not see may hold anything.
-TEST(Attention, RowsDoNotKnowTheirNeighbours) {
+TEST_P(AttentionKinds, RowsDoNotKnowTheirNeighbours) {
     Random random(17);
     for (const Kernels* level : all_levels()) {
         for (const int dim : {16, 80}) {
@@ -148,11 +212,11 @@ TEST(Attention, RowsDoNotKnowTheirNeighbours) {
                 for (const int64_t position : {0, 61, 124, 509, 600}) {
                     for (const int window : {0, 1, 3, 70, 512}) {
                         const int rows = position % 2 ? kAttentionRows : 3 + window % 2;
-                        Cache cache(*level, dim, 700, random);
+                        Cache cache(*level, dim, 700, random, GetParam());
                         AttentionRows all{.ldq = size_t(group * dim) + 5,
                                           .rows = rows,
                                           .group = group,
-                                          .head_dim = dim,
+                                          .shape = cache.shape,
                                           .pages = cache.pages.data(),
                                           .position = position,
                                           .window = window,
@@ -199,10 +263,10 @@ TEST(Attention, RowsDoNotKnowTheirNeighbours) {
     }
 }
 
-TEST(Attention, HeadsDoNotKnowTheirGroup) {
+TEST_P(AttentionKinds, HeadsDoNotKnowTheirGroup) {
     Random random(13);
     constexpr int kDim = 64, kGroup = 8;
-    const Cache cache(*find_kernels(""), kDim, 600, random);
+    const Cache cache(*find_kernels(""), kDim, 600, random, GetParam());
     const std::vector<float> q = random_floats(kGroup * kDim, 4.0f, random);
     for (const Kernels* level : all_levels()) {
         const std::vector<float> together = attend(*level, cache, q, {kGroup, 10, 600, 0});
@@ -215,26 +279,26 @@ TEST(Attention, HeadsDoNotKnowTheirGroup) {
     }
 }
 
-TEST(Attention, LargeScoresStayFinite) {
+TEST_P(AttentionKinds, LargeScoresStayFinite) {
     Random random(14);
     constexpr int kDim = 32;
-    const Cache cache(*find_kernels(""), kDim, 300, random);
+    const Cache cache(*find_kernels(""), kDim, 300, random, GetParam());
     for (const float size : {1e3f, 1e6f, 1e30f}) {
         const std::vector<float> q = random_floats(2 * kDim, size, random);
         const std::vector<float> want = attend(*find_kernels("scalar"), cache, q, {2, 0, 300, 0});
         for (const float v : want)
-            ASSERT_LE(std::fabs(v), 1.0f);
+            ASSERT_LE(std::fabs(v), 1.001f);  // a scale may have been rounded up
         for (const Kernels* level : all_levels()) {
             ASSERT_EQ(first_difference(attend(*level, cache, q, {2, 0, 300, 0}), want), "");
         }
     }
 }
 
-TEST(Attention, NotANumberComesThrough) {
+TEST_P(AttentionKinds, NotANumberComesThrough) {
     Random random(15);
     constexpr int kDim = 16;
     for (const Kernels* level : all_levels()) {
-        Cache cache(*level, kDim, 100, random);
+        Cache cache(*level, kDim, 100, random, GetParam());
         std::vector<float> q = random_floats(2 * kDim, 1.0f, random);
         q[kDim + 3] = NAN;
         const std::vector<float> out = attend(*level, cache, q, {2, 0, 100, 0});
@@ -258,8 +322,10 @@ TEST(Attention, StoredHalvesAreTheNearest) {
     std::copy(std::begin(edges), std::end(edges), v.begin());
     for (const Kernels* level : all_levels()) {
         for (const int slot : {0, 15, 16, 63}) {
-            std::vector<uint16_t> page(page_halves(kDim), 0x1234);
-            level->kv_store(k.data(), v.data(), kDim, slot, page.data());
+            const PageShape shape = page_shape(kDim, false, false);
+            std::vector<uint16_t> page(shape.bytes / 2, 0x1234);
+            level->kv_store(k.data(), v.data(), shape, slot,
+                            reinterpret_cast<uint8_t*>(page.data()));
             size_t changed = 0;
             for (const uint16_t h : page)
                 changed += h != 0x1234 ? 1 : 0;
@@ -273,6 +339,75 @@ TEST(Attention, StoredHalvesAreTheNearest) {
         }
     }
 }
+
+// The block that the encoder of Q8_0 writes for these values, at most 32.
+std::vector<uint8_t> q8_0_block(const std::vector<float>& x, size_t first) {
+    float values[32] = {};
+    std::copy(x.begin() + long(first), x.begin() + long(std::min(first + 32, x.size())), values);
+    std::vector<uint8_t> block(34);
+    info(Type::Q8_0).encode(values, block.data(), 32);
+    return block;
+}
+
+TEST(Attention, StoredBytesAreThoseOfQ8_0) {
+    Random random(18);
+    constexpr size_t kDim = 112;
+    std::vector<float> k = random_floats(kDim, 1.0f, random), v = random_floats(kDim, 9.0f, random);
+    // Exact halves between two bytes, zeros, values below what a half scale can hold, very large
+    // ones; the last block has 16 values.
+    for (size_t i = 0; i < 32; i++)
+        k[i] = i == 0 ? 127.0f : static_cast<float>(int(i) - 16) + 0.5f;
+    for (size_t i = 32; i < 64; i++)
+        k[i] = i == 40 ? -0.0f : 0.0f, v[i] = static_cast<float>(i) * 1e-9f;
+    for (size_t i = 64; i < 96; i++)
+        k[i] *= 1e-42f, v[i] *= 1e5f;
+    const PageShape shape = page_shape(kDim, true, true);
+    for (const Kernels* level : all_levels()) {
+        for (const size_t slot : {0u, 15u, 16u, 63u}) {
+            std::vector<uint8_t> page(shape.bytes, 0x5a);
+            level->kv_store(k.data(), v.data(), shape, int(slot), page.data());
+            for (size_t i = 0; i < kDim; i++) {
+                const auto want_k = q8_0_block(k, i / 32 * 32), want_v = q8_0_block(v, i / 32 * 32);
+                const size_t tile = slot / 16 * kDim * 16, lane = slot % 16 * 4;
+                ASSERT_EQ(page[tile + i / 4 * 64 + lane + i % 4], want_k[2 + i % 32] ^ 0x80)
+                    << level->name << " " << i;
+                ASSERT_EQ(page[shape.v + slot * kDim + i], want_v[2 + i % 32]) << level->name;
+                const size_t scale = 2 * (i / 32 * kPageTokens + slot);
+                ASSERT_EQ(std::memcmp(&page[shape.k_scales + scale], want_k.data(), 2), 0);
+                ASSERT_EQ(std::memcmp(&page[shape.v_scales + scale], want_v.data(), 2), 0);
+            }
+            const auto untouched = std::count(page.begin(), page.end(), 0x5a);
+            EXPECT_GE(untouched, long(shape.bytes - 2 * kDim - 16)) << level->name;
+        }
+    }
+}
+
+TEST_P(AttentionKinds, StoredFaultsAreSeen) {
+    Random random(19);
+    for (const Kernels* level : all_levels()) {
+        for (const float fault : {NAN, INFINITY, -INFINITY}) {
+            for (const bool in_k : {true, false}) {
+                Cache cache(*level, 48, 20, random, GetParam());
+                std::vector<float> good = random_floats(48, 1.0f, random), bad = good;
+                bad[33] = fault;
+                level->kv_store((in_k ? bad : good).data(), (in_k ? good : bad).data(), cache.shape,
+                                7, cache.page(7));
+                const auto out =
+                    attend(*level, cache, random_floats(48, 1.0f, random), {1, 0, 20, 0});
+                const bool finite =
+                    std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); });
+                // A key of minus infinity may only take a position out.
+                if (!in_k || GetParam().k_bytes) {
+                    ASSERT_FALSE(finite) << level->name << fault;
+                }
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionKinds, testing::ValuesIn(kKinds), [](const auto& i) {
+    return std::string(i.param.k_bytes ? "KQ8" : "KF16") + (i.param.v_bytes ? "VQ8" : "VF16");
+});
 
 }  // namespace
 }  // namespace nib::cpu::test

@@ -31,6 +31,31 @@ bool wait_for(const Engine& engine, F wanted) {
     return false;
 }
 
+// Keeps the engine thread busy while it lives, so that what is submitted arrives together.
+class Hold {
+  public:
+    explicit Hold(Engine& engine)
+        : thread_([this, &engine] {
+              const auto wait = [this](int32_t, std::span<const float>) {
+                  held_ = true;
+                  while (!released_)
+                      std::this_thread::sleep_for(milliseconds(1));
+              };
+              EXPECT_TRUE(engine.score(some_tokens(1), wait).ok());
+          }) {
+        while (!held_)
+            std::this_thread::sleep_for(milliseconds(1));
+    }
+    ~Hold() {
+        released_ = true;
+        thread_.join();
+    }
+
+  private:
+    std::atomic<bool> held_{false}, released_{false};
+    std::thread thread_;
+};
+
 void expect_at_rest(const Engine& engine) {
     const EngineStats s = engine.stats();
     EXPECT_EQ(s.running + s.waiting, 0);
@@ -72,12 +97,15 @@ TEST_P(Many, TogetherIsAsAlone) {
 TEST_P(Many, ASharedPrefixIsComputedOnce) {
     const auto engine = file_.open({.ubatch = 64, .parallel = 8});
     ASSERT_NE(engine, nullptr);
-    std::vector<Token> prefix = some_tokens(500);
+    const std::vector<Token> prefix = some_tokens(500);
     std::vector<std::unique_ptr<Stream>> streams;
-    for (int i = 0; i < 8; i++) {
-        std::vector<Token> prompt = prefix;
-        prompt.push_back(200 + i), prompt.push_back(3), prompt.push_back(i);
-        streams.push_back(start(*engine, greedy_request(prompt, 30)));
+    {
+        const Hold hold(*engine);
+        for (int i = 0; i < 8; i++) {
+            std::vector<Token> prompt = prefix;
+            prompt.push_back(200 + i), prompt.push_back(3), prompt.push_back(i);
+            streams.push_back(start(*engine, greedy_request(prompt, 30)));
+        }
     }
     int32_t cached = 0, computed = 0;
     for (auto& s : streams) {
@@ -171,8 +199,7 @@ TEST_P(Many, AFullQueueRefuses) {
     EXPECT_EQ(refused.error().status, Status::Busy);
     EXPECT_EQ(engine->stats().requests_refused, 1u);
     streams.clear();
-    ASSERT_TRUE(
-        wait_for(*engine, [](const EngineStats& s) { return s.running + s.waiting == 0; }));
+    ASSERT_TRUE(wait_for(*engine, [](const EngineStats& s) { return s.running + s.waiting == 0; }));
     EXPECT_TRUE(engine->generate(greedy_request(some_tokens(9), 3)).ok());
 }
 

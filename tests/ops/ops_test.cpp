@@ -10,7 +10,9 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -95,45 +97,94 @@ const std::multimap<std::string, Case>& cases() {
     return all;
 }
 
-std::vector<float> run(const char* backend_name, const char* level, const Case& build) {
-    const auto backend = find_backend(backend_name)->create({.threads = 2, .cpu_level = level});
-    if (!backend.ok()) return {};
-    Weights weights;
-    Graph g;
-    Tensor y = build(g, weights, g.embed(weights.matrix(kWidth, kVocab)));
-    if (y.valid() && g.node(y).shape.rows == Rows::Step) y = g.select_outputs(y);
-    g.output(y);
-    const auto groups = std::vector<KvGroupSpec>{{.window = 20, .layers = g.attention_layers()}};
-    const auto plan = make_plan(std::move(g), {.max_rows = kRows, .max_outputs = 16});
-    EXPECT_TRUE(plan.ok()) << plan.error().message;
-    const std::vector<Weight> list = weights.all();
-    const auto store = (*backend)->load(list, {});
-    const auto kv = (*backend)->make_kv(groups[0], 4);
-    EXPECT_TRUE(store.ok() && kv.ok());
-    const auto executor = (*backend)->prepare(*plan, **store, groups);
-    EXPECT_TRUE(executor.ok());
-
-    std::vector<int32_t> tokens, sequences(kRows), outputs;
-    std::vector<int64_t> positions;
-    for (int32_t r = 0; r < kRows; r++) {
-        tokens.push_back(r * 37 % kVocab), positions.push_back(r);
-        if (r % 3 == 0) outputs.push_back(r);
+// A graph around an op on a backend, with one KV group of four blocks.
+class Session {
+  public:
+    // nullptr if this CPU lacks the level.
+    static std::unique_ptr<Session> open(const char* backend_name,
+                                         const char* level,
+                                         const Case& build,
+                                         KvGroupSpec group = {.window = 20, .layers = {}},
+                                         int32_t threads = 2) {
+        auto backend = find_backend(backend_name)->create({.threads = threads, .cpu_level = level});
+        if (!backend.ok()) return nullptr;
+        auto s = std::make_unique<Session>();
+        s->backend_ = std::move(*backend);
+        Graph g;
+        Tensor y = build(g, s->weights_, g.embed(s->weights_.matrix(kWidth, kVocab)));
+        if (y.valid() && g.node(y).shape.rows == Rows::Step) y = g.select_outputs(y);
+        g.output(y);
+        group.layers = g.attention_layers();
+        const auto plan = make_plan(std::move(g), {.max_rows = kRows, .max_outputs = 16});
+        EXPECT_TRUE(plan.ok()) << plan.error().message;
+        s->list_ = s->weights_.all();
+        auto store = s->backend_->load(s->list_, {});
+        auto kv = s->backend_->make_kv(group, 4);
+        EXPECT_TRUE(store.ok() && kv.ok());
+        auto executor = s->backend_->prepare(*plan, **store, {&group, 1});
+        EXPECT_TRUE(executor.ok());
+        s->store_ = std::move(*store);
+        s->kv_ = std::move(*kv);
+        s->executor_ = std::move(*executor);
+        return s;
     }
-    const int32_t blocks[] = {3, 1};
-    std::vector<float> out;
-    StepInputs step{.n_rows = kRows,
-                    .tokens = tokens.data(),
-                    .positions = positions.data(),
-                    .sequences = sequences.data(),
-                    .n_outputs = static_cast<int32_t>(outputs.size()),
-                    .outputs = outputs.data(),
-                    .tables = {{blocks}},
-                    .kv = {kv->get()},
-                    .on_logits = [&](int32_t, std::span<const float> row) {
-                        out.insert(out.end(), row.begin(), row.end());
-                    }};
-    EXPECT_TRUE((*executor)->run(step).ok());
-    return out;
+
+    // Positions first .. end of one sequence; logits of every third of them. salt: other tokens.
+    std::vector<float> run(int32_t first, int32_t end, const int32_t* blocks, int32_t salt = 0) {
+        std::vector<int32_t> tokens, outputs, sequences(static_cast<size_t>(end - first));
+        std::vector<int64_t> positions;
+        for (int32_t r = first; r < end; r++) {
+            tokens.push_back((r * 37 + salt) % kVocab), positions.push_back(r);
+            if (r % 3 == 0) outputs.push_back(r - first);
+        }
+        std::vector<float> out;
+        const StepInputs step{.n_rows = end - first,
+                              .tokens = tokens.data(),
+                              .positions = positions.data(),
+                              .sequences = sequences.data(),
+                              .n_outputs = static_cast<int32_t>(outputs.size()),
+                              .outputs = outputs.data(),
+                              .tables = {{blocks}},
+                              .kv = {kv_.get()},
+                              .on_logits = [&](int32_t, std::span<const float> row) {
+                                  out.insert(out.end(), row.begin(), row.end());
+                              }};
+        EXPECT_TRUE(executor_->run(step).ok());
+        return out;
+    }
+    KvMemory& kv() { return *kv_; }
+
+  private:
+    std::unique_ptr<Backend> backend_;
+    Weights weights_;
+    std::vector<Weight> list_;
+    std::unique_ptr<WeightStore> store_;
+    std::unique_ptr<KvMemory> kv_;
+    std::unique_ptr<Executor> executor_;
+};
+
+constexpr int32_t kBlocks[] = {3, 1};
+
+std::vector<float> run(const char* backend_name,
+                       const char* level,
+                       const Case& build,
+                       const KvGroupSpec& group = {.window = 20, .layers = {}},
+                       int32_t threads = 2) {
+    const auto session = Session::open(backend_name, level, build, group, threads);
+    return session ? session->run(0, kRows, kBlocks) : std::vector<float>();
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+    double error = 0, signal = 0;
+    for (size_t i = 0; i < got.size(); i++) {
+        error += std::pow(double(got[i]) - want[i], 2);
+        signal += std::pow(double(want[i]), 2);
+    }
+    return std::sqrt(error / signal);
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 class Ops : public testing::TestWithParam<const OpDef*> {};
@@ -152,17 +203,11 @@ TEST_P(Ops, EveryLevelAgreesWithTheReference) {
                 continue;
             }
             ASSERT_EQ(got.size(), want.size());
-            double error = 0, signal = 0;
-            for (size_t i = 0; i < got.size(); i++) {
-                error += std::pow(double(got[i]) - want[i], 2);
-                signal += std::pow(double(want[i]), 2);
-            }
             // Half precision of K and V in attention, float rounding elsewhere.
             const bool halves = it->first == "attention";
-            EXPECT_LE(std::sqrt(error / signal), halves ? 1e-3 : 2e-6) << level;
+            EXPECT_LE(relative_error(got, want), halves ? 1e-3 : 2e-6) << level;
             if (first.empty()) first = got;
-            EXPECT_EQ(std::memcmp(first.data(), got.data(), got.size() * sizeof(float)), 0)
-                << level;
+            EXPECT_TRUE(same(first, got)) << level;
         }
     }
 }
@@ -171,6 +216,128 @@ INSTANTIATE_TEST_SUITE_P(All,
                          Ops,
                          testing::ValuesIn(all_ops().begin(), all_ops().end()),
                          [](const auto& i) { return std::string(i.param->name); });
+
+// Attention over keys and values of every type. Heads of 48 have a block of 16 values.
+class KvTypes : public testing::TestWithParam<std::tuple<Type, Type, int32_t>> {
+  protected:
+    KvGroupSpec group() const {
+        const auto [k, v, window] = GetParam();
+        return {.window = window, .layers = {}, .type_k = k, .type_v = v};
+    }
+    Case attention(int32_t n_heads, int32_t head_dim) const {
+        return [=, window = std::get<2>(GetParam())](Graph& g, Weights& w, Tensor x) {
+            const AttentionSpec spec{.n_heads = n_heads,
+                                     .n_kv_heads = n_heads / 2,
+                                     .head_dim = head_dim,
+                                     .window = window,
+                                     .scale = 0.2f};
+            const int32_t width = n_heads * head_dim;
+            return g.attention(g.matmul(w.matrix(kWidth, width, 0.1f), x),
+                               g.matmul(w.matrix(kWidth, width / 2, 0.1f), x),
+                               g.matmul(w.matrix(kWidth, width / 2, 0.1f), x), spec);
+        };
+    }
+    std::vector<const char*> levels() const {
+        std::vector<const char*> names;
+        for (const char* level : {"scalar", "avx2", "avx512"}) {
+            if (find_backend("cpu")->create({.threads = 1, .cpu_level = level}).ok())
+                names.push_back(level);
+        }
+        return names;
+    }
+};
+
+TEST_P(KvTypes, AgreeWithTheReferenceAtEveryLevelAndNumberOfThreads) {
+    for (const int32_t head_dim : {32, 48}) {
+        const Case build = attention(6, head_dim);
+        const std::vector<float> want = run("reference", "", build, group());
+        const std::vector<float> first = run("cpu", "scalar", build, group());
+        // Queries of quantized keys are int8 too.
+        const bool int8 = group().type_k == Type::Q8_0;
+        EXPECT_LE(relative_error(first, want), int8 ? 1e-2 : 1e-3) << head_dim;
+        for (const char* level : levels()) {
+            for (const int32_t threads : {1, 2, 3})
+                EXPECT_TRUE(same(run("cpu", level, build, group(), threads), first)) << level;
+        }
+    }
+}
+
+TEST_P(KvTypes, StepsOfAnySizeGiveTheSameBits) {
+    const Case build = attention(4, 48);
+    for (const char* level : levels()) {
+        const std::vector<float> want = run("cpu", level, build, group());
+        for (const int32_t rows : {1, 3, 16, 64}) {
+            const auto session = Session::open("cpu", level, build, group());
+            std::vector<float> got;
+            for (int32_t at = 0; at < kRows; at += rows) {
+                const auto part = session->run(at, std::min(kRows, at + rows), kBlocks);
+                got.insert(got.end(), part.begin(), part.end());
+            }
+            EXPECT_TRUE(same(got, want)) << level << " " << rows;
+        }
+    }
+}
+
+// Going on in a copy of the beginning of a block is going on in the block.
+TEST_P(KvTypes, CopiesHoldTheTokensThatWereAskedFor) {
+    const Case build = attention(4, 48);
+    for (const char* backend : {"cpu", "reference"}) {
+        for (const int32_t n : {1, 15, 16, 23, 63, 64}) {
+            const auto session = Session::open(backend, "", build, group());
+            const std::vector<float> all = session->run(0, kRows, kBlocks);
+            const int32_t others[] = {0, 2};
+            session->run(0, kRows, others, 11);  // what lies there already
+            session->kv().copy(3, 0, n);
+            const size_t skipped = static_cast<size_t>((n + 2) / 3) * 4 * 48;
+            const std::vector<float> want(all.begin() + static_cast<ptrdiff_t>(skipped), all.end());
+            EXPECT_TRUE(same(session->run(n, kRows, others), want)) << backend << " " << n;
+            EXPECT_TRUE(same(session->run(n, kRows, kBlocks), want)) << backend << " " << n;
+        }
+    }
+}
+
+TEST_P(KvTypes, BlocksAreAsLargeAsTheirTokens) {
+    const auto [k, v, window] = GetParam();
+    for (const int32_t head_dim : {16, 48, 64}) {
+        KvGroupSpec spec = group();
+        spec.layers = {{.layer = 0, .n_heads = 6, .n_kv_heads = 3, .head_dim = head_dim}};
+        const size_t blocks = static_cast<size_t>((head_dim + 31) / 32);
+        const auto bytes = [&](Type type) {
+            return type == Type::F16 ? 2 * size_t(head_dim) : size_t(head_dim) + 2 * blocks;
+        };
+        EXPECT_EQ(kv_token_bytes(spec), 3 * (bytes(k) + bytes(v)));
+        const auto backend = find_backend("cpu")->create({.threads = 1});
+        const auto kv = (*backend)->make_kv(spec, 2);
+        ASSERT_TRUE(kv.ok());
+        EXPECT_EQ((*kv)->block_bytes(), kBlockTokens * kv_token_bytes(spec));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         KvTypes,
+                         testing::Combine(testing::Values(Type::F16, Type::Q8_0),
+                                          testing::Values(Type::F16, Type::Q8_0),
+                                          testing::Values(0, 20)));
+
+TEST(KvType, OthersAreRefusedWithTheNamesOfThese) {
+    EXPECT_EQ(*kv_type("q8_0"), Type::Q8_0);
+    EXPECT_EQ(*kv_type("f16"), Type::F16);
+    for (const char* name : {"", "q4_0", "F16 ", "f32"}) {
+        const auto type = kv_type(name);
+        ASSERT_FALSE(type.ok());
+        EXPECT_EQ(type.error().status, Status::BadRequest);
+        EXPECT_EQ(type.error().message,
+                  "KV cache type: expected f16|q8_0, got '" + std::string(name) + "'");
+    }
+    for (const char* name : {"cpu", "reference"}) {
+        const auto backend = find_backend(name)->create({.threads = 1});
+        const auto kv = (*backend)->make_kv({.layers = {}, .type_v = Type::Q4_K}, 1);
+        ASSERT_FALSE(kv.ok());
+        EXPECT_EQ(kv.error().message, "KV cache type: expected f16|q8_0, got 'q4_k'");
+        const auto none = (*backend)->make_kv({.layers = {}, .type_k = static_cast<Type>(4)}, 1);
+        EXPECT_FALSE(none.ok());
+    }
+}
 
 // A place is used again with another stride as soon as its value is not needed: the rows of the new
 // value then lie on other rows of the old one, which another thread may still read.
