@@ -228,7 +228,7 @@ std::vector<FlagRow> make_flags() {
         {"synthetic", "", "NAME", Command, kBenchFlags, "instead of a file: random weights with the sizes of llama-1b, llama-3b, llama-8b, qwen2.5-7b, gemma3-4b, smollm2-135m; goes through a file in $TMPDIR", string(&Options::synthetic), ""},
         {"type", "", "TYPE", Command, kBenchFlags, "of these weights: q4_k_m, q5_k_m or one type for all", string(&Options::synthetic_type), d.synthetic_type},
         {"write", "", "FILE", Command, kBenchFlags, "only write these weights as a GGUF file", string(&Options::write_path), ""},
-        {"url", "", "URL", Command, kBenchFlags, "serve: the server, which need not be nib", string(&Options::serve_url), d.serve_url},
+        {"url", "", "URL", Command, kBenchFlags, "serve: the server, which need not be nib; its key is in NIB_API_KEY", string(&Options::serve_url), d.serve_url},
         {"clients", "", "N", Command, kBenchFlags, "serve: connections that ask at the same time", integer(&Options::serve_clients, 1, 1024), str(d.serve_clients)},
         {"requests", "", "N", Command, kBenchFlags, "serve: requests of all clients together", integer(&Options::serve_requests, 1, 1 << 20), str(d.serve_requests)},
         {"prompt-chars", "", "N", Command, kBenchFlags, "serve: length of the prompts, no two of which begin alike", integer(&Options::prompt_chars, 1, 1 << 24), str(d.prompt_chars)},

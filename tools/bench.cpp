@@ -204,8 +204,10 @@ Result<void> load(const Options& options) {
 Result<void> serve(const Options& options) {
     NIB_ASSIGN(const auto tokens,
                read_list("--n-gen", given_or(options.bench_generate, "64"), kTokensMax));
+    const char* key = std::getenv("NIB_API_KEY");
     NIB_ASSIGN(const auto report,
                bench::measure_serving({.url = options.serve_url,
+                                       .key = key ? key : "",
                                        .clients = options.serve_clients,
                                        .requests = options.serve_requests,
                                        .tokens = tokens.empty() ? 1 : tokens[0],
