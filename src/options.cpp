@@ -233,6 +233,7 @@ std::vector<FlagRow> make_flags() {
         {"requests", "", "N", Command, kBenchFlags, "serve: requests of all clients together", integer(&Options::serve_requests, 1, 1 << 20), str(d.serve_requests)},
         {"prompt-chars", "", "N", Command, kBenchFlags, "serve: length of the prompts, no two of which begin alike", integer(&Options::prompt_chars, 1, 1 << 24), str(d.prompt_chars)},
         {"shared-prefix-chars", "", "N", Command, kBenchFlags, "serve: length of a system message that all requests share", integer(&Options::shared_prefix_chars, 0, 1 << 24), str(d.shared_prefix_chars)},
+        {"prompt-seed", "", "N", Command, kBenchFlags, "serve: another number, other prompts; a server may have cached those of a run before", integer(&Options::prompt_seed, 0, 1 << 30), str(d.prompt_seed)},
         {"warm", "", "", Command, kBenchFlags, "serve: one request with that message before, which does not count", toggle(&Options::serve_warm), ""},
         {"long-prompt-chars", "", "N", Command, kBenchFlags, "serve: length of one more prompt that arrives once all clients get text; 0: none", integer(&Options::long_prompt_chars, 0, 1 << 24), str(d.long_prompt_chars)},
         {"force", "", "", Command, kQuantizeFlags, "replace OUT if it is there", toggle(&Options::force), ""},

@@ -214,7 +214,8 @@ Result<void> serve(const Options& options) {
                                        .prompt_chars = options.prompt_chars,
                                        .shared_prefix_chars = options.shared_prefix_chars,
                                        .warm = options.serve_warm,
-                                       .long_prompt_chars = options.long_prompt_chars}));
+                                       .long_prompt_chars = options.long_prompt_chars,
+                                       .seed = static_cast<uint64_t>(options.prompt_seed)}));
     NIB_TRY(print(options, report));
     if (report.done == 0) return Error{Status::Io, "no request was answered"};
     return {};
