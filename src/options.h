@@ -92,6 +92,7 @@ struct Options {
     std::string serve_url = "http://127.0.0.1:8080";
     int32_t serve_clients = 8, serve_requests = 24;
     int32_t prompt_chars = 200, shared_prefix_chars = 0, long_prompt_chars = 0;
+    int32_t prompt_seed = 1;
     bool serve_warm = false;
     bool force = false, pure = false, dry_run = false;
     std::vector<std::string> tensor_types;  // "PART=TYPE"

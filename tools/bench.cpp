@@ -204,15 +204,18 @@ Result<void> load(const Options& options) {
 Result<void> serve(const Options& options) {
     NIB_ASSIGN(const auto tokens,
                read_list("--n-gen", given_or(options.bench_generate, "64"), kTokensMax));
+    const char* key = std::getenv("NIB_API_KEY");
     NIB_ASSIGN(const auto report,
                bench::measure_serving({.url = options.serve_url,
+                                       .key = key ? key : "",
                                        .clients = options.serve_clients,
                                        .requests = options.serve_requests,
                                        .tokens = tokens.empty() ? 1 : tokens[0],
                                        .prompt_chars = options.prompt_chars,
                                        .shared_prefix_chars = options.shared_prefix_chars,
                                        .warm = options.serve_warm,
-                                       .long_prompt_chars = options.long_prompt_chars}));
+                                       .long_prompt_chars = options.long_prompt_chars,
+                                       .seed = static_cast<uint64_t>(options.prompt_seed)}));
     NIB_TRY(print(options, report));
     if (report.done == 0) return Error{Status::Io, "no request was answered"};
     return {};

@@ -55,6 +55,7 @@ class ScriptedServer {
     }
     std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
     std::vector<std::string> bodies() const { return bodies_; }  // after the load
+    std::string last_head() const { return last_head_; }
     int connections() const { return connections_; }
 
   private:
@@ -77,6 +78,7 @@ class ScriptedServer {
                 const size_t length = std::stoul(data.substr(mark + 16));
                 if (data.size() >= head + 4 + length) {
                     const std::string body = data.substr(head + 4, length);
+                    note(data.substr(0, head + 4), body);
                     data.erase(0, head + 4 + length);
                     answer(client, body);
                     if (close_after_) break;
@@ -90,11 +92,13 @@ class ScriptedServer {
         close(client);
     }
 
+    void note(const std::string& head, const std::string& body) {
+        const std::lock_guard lock(mutex_);
+        last_head_ = head;
+        bodies_.push_back(body);
+    }
+
     void answer(int client, const std::string& body) {
-        {
-            const std::lock_guard lock(mutex_);
-            bodies_.push_back(body);
-        }
         for (const std::string& piece : script_(body)) {
             send(client, piece.data(), piece.size(), MSG_NOSIGNAL);
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -108,6 +112,7 @@ class ScriptedServer {
     std::atomic<int> connections_{0};
     std::mutex mutex_;
     std::vector<std::string> bodies_;
+    std::string last_head_;
     std::vector<std::thread> threads_;
     std::thread accepting_;
 };
@@ -200,12 +205,14 @@ TEST(ServeLoad, CutsAndConnectionsDoNotMatter) {
 TEST(ServeLoad, RequestsAreWhatWasAsked) {
     ScriptedServer server(good_answer);
     load({.url = server.url(),
+          .key = "a key",
           .clients = 2,
           .requests = 5,
           .tokens = 17,
           .prompt_chars = 120,
           .shared_prefix_chars = 300,
           .warm = true});
+    EXPECT_THAT(server.last_head(), HasSubstr("\r\nAuthorization: Bearer a key\r\n"));
     const std::vector<std::string> bodies = server.bodies();
     ASSERT_EQ(bodies.size(), 6u);  // one to warm up
     std::set<std::string> questions, rules;

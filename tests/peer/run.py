@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Runs the tests of llama.cpp's server against `nib serve` and compares with expected.txt:
 
-    tests/peer/run.py [--nib NIB] [--source FOLDER] [--write] [FILE...]
+    tests/peer/run.py [--nib NIB] [--source FOLDER] [--write] [--details] [FILE...]
 
 The tests come from the source archive that scripts/compare-peers fetches, and run in a copy outside
 of it, with the Python of .venv (scripts/python-packages peer). FILE: test_basic.py and the like;
@@ -12,7 +12,7 @@ all of expected.txt without any. A line of expected.txt is
     FILE::TEST fail  why, in words
 
 Ends with 1 if a test that should pass failed; one that passed against expectation is only told.
---write adds what is missing in the list.
+--write adds what is missing in the list, --details shows what was asked and answered.
 """
 import argparse
 import os
@@ -40,7 +40,7 @@ def read_list():
     return expected
 
 
-def run_tests(source, python, nib, files):
+def run_tests(source, python, nib, files, style):
     """{name: passed, failed, error or skipped}; of a test with parameters the worst."""
     order = ["skipped", "passed", "error", "failed"]
     verdicts = {}
@@ -53,7 +53,7 @@ def run_tests(source, python, nib, files):
         environment = {**os.environ, "NIB": str(nib), "LLAMA_CACHE": str(copy / "tmp"),
                        "LLAMA_SERVER_BIN_PATH": str(HERE / "llama-server")}
         process = subprocess.Popen(
-            [python, "-m", "pytest", "-v", "--tb=line", "-p", "no:cacheprovider", "-m", "not slow",
+            [python, "-m", "pytest", "-v", f"--tb={style}", "-p", "no:cacheprovider", "-m", "not slow",
              *[f"unit/{file}" for file in files]],
             cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in process.stdout:
@@ -73,6 +73,7 @@ def main():
     parser.add_argument("--source", type=pathlib.Path, default=SOURCE)
     parser.add_argument("--python", type=pathlib.Path, default=ROOT / ".venv" / "bin" / "python3")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--details", action="store_true")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
     for path, what in ((options.source, "the source of llama.cpp (scripts/compare-peers)"),
@@ -83,7 +84,8 @@ def main():
             return SKIPPED
     expected = read_list()
     files = options.files or sorted({name.split("::")[0] for name in expected})
-    verdicts = run_tests(options.source, options.python, options.nib.resolve(), files)
+    verdicts = run_tests(options.source, options.python, options.nib.resolve(), files,
+                         "short" if options.details else "line")
     bad = 0
     for name, verdict in sorted(verdicts.items()):
         wanted, why = expected.get(name, ("unknown", ""))

@@ -238,8 +238,8 @@ class Checks:
     def keeping(self):
         titles = "[...document.querySelectorAll('#chats .open')].map(b => b.textContent)"
         before = self.web.run(titles)
-        self.web.run("location.reload()")
-        self.web.wait(f"document.readyState === 'complete' && {titles}.length === {len(before)}")
+        self.web.run("window.old_page = true; location.reload()")
+        self.web.wait(f"!window.old_page && document.readyState === 'complete' && {titles}.length === {len(before)}")
         self.expect("conversations after a reload", before, self.web.run(titles))
         self.web.run("document.querySelector('#chats .open').click()")
         self.web.run("(() => { const t = document.getElementById('title'); t.value = 'A name';"
