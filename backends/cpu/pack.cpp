@@ -197,12 +197,11 @@ PageShape page_shape(int head_dim, bool k_bytes, bool v_bytes) {
 }
 
 size_t attention_scratch(int group, int head_dim) {
-    // q (int8 with its numbers needs less than floats), two outputs and four numbers for each head
-    // of each row; weights of a page for four heads of each row; scales of V of a page.
+    // q (int8 with its numbers takes less than floats), two outputs and four numbers for each head
+    // of each row; weights of a page for four heads of each row.
     const size_t heads = size_t(kAttentionRows) * size_t(group);
     const size_t weights = size_t(kAttentionRows) * 4 * kPageTokens;
-    const size_t scales = size_t(round_up(head_dim, kBlock) / kBlock) * kPageTokens;
-    return align64((heads * (3 * size_t(head_dim) + 4) + weights + scales) * sizeof(float));
+    return align64((heads * (3 * size_t(head_dim) + 4) + weights) * sizeof(float));
 }
 
 A8 A8::make(void* memory, int n, int k) {

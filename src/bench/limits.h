@@ -19,7 +19,7 @@ struct SequenceRows {
 
 struct StepShape {
     std::vector<SequenceRows> sequences;
-    int32_t outputs = 0;  // rows whose logits are wanted
+    int32_t outputs = 0;                          // rows whose logits are wanted
     Type type_k = Type::F16, type_v = Type::F16;  // of the KV cache
     int32_t rows() const;
 };

@@ -31,8 +31,7 @@ struct AttentionState {
     float* l;      // sum of weights of the chunk
     float* total_m;
     float* total_l;
-    float* p;         // [rows][heads of the block][64] scores, then weights of the page
-    float* v_scales;  // of the page, load_scales
+    float* p;  // [rows][heads of the block][64] scores, then weights of the page
 };
 NIB_INLINE AttentionState attention_state(const AttentionRows& r, void* scratch) {
     const size_t heads = size_t(r.rows) * size_t(r.group), dim = size_t(r.shape.head_dim);
@@ -45,7 +44,6 @@ NIB_INLINE AttentionState attention_state(const AttentionRows& r, void* scratch)
     s.total_m = s.l + heads;
     s.total_l = s.total_m + heads;
     s.p = s.total_l + heads;
-    s.v_scales = s.p + kAttentionRows * kHeads * kPageTokens;
     return s;
 }
 
@@ -125,7 +123,6 @@ NIB_INLINE void page_scores(const AttentionRows& r,
 // Their sums over V of slots lo .. hi; p, factor, o: of the first row.
 template <int R, int G, bool kFetch = false>
 NIB_INLINE void page_values(const AttentionRows& r,
-                            const AttentionState& s,
                             const PageView& view,
                             const float* p,
                             const float* factor,
@@ -136,8 +133,8 @@ NIB_INLINE void page_values(const AttentionRows& r,
     const uint8_t *v = view.page + r.shape.v, *next = view.next + r.shape.v;
     if (r.shape.v_bytes) {
         return value_bytes<R, G, kFetch>(p, factor, reinterpret_cast<const int8_t*>(v),
-                                         reinterpret_cast<const int8_t*>(next), s.v_scales, dim, lo,
-                                         hi, o, ldo);
+                                         reinterpret_cast<const int8_t*>(next), dim, lo, hi, o,
+                                         ldo);
     }
     value_halves<R, G, kFetch>(p, factor, reinterpret_cast<const uint16_t*>(v),
                                reinterpret_cast<const uint16_t*>(next), dim, lo, hi, o, ldo);
@@ -163,25 +160,24 @@ NIB_INLINE void page_heads(
         softmax_page<G>(r, s.p + i * G * kPageTokens, s.m + at, s.l + at, factor + i * G, lo[i],
                         hi[i]);
     }
-    if (r.shape.v_bytes) load_scales(r.shape, view.page, view.next, first, end, s.v_scales);
     float* o = s.o + (size_t(row) * size_t(r.group) + size_t(head)) * dim;
-    if constexpr (R == 1) return page_values<1, G, true>(r, s, view, s.p, factor, lo[0], hi[0], o);
+    if constexpr (R == 1) return page_values<1, G, true>(r, view, s.p, factor, lo[0], hi[0], o);
     if (common_first > common_end) common_end = common_first;
     // Tokens that not all rows see go row by row; the chain of each stays in order.
     for (int i = 0; i < R; i++) {
         if (lo[i] >= common_first) continue;
         const int stop = hi[i] < common_first ? hi[i] : common_first;
-        page_values<1, G>(r, s, view, s.p + i * G * kPageTokens, factor + i * G, lo[i], stop,
+        page_values<1, G>(r, view, s.p + i * G * kPageTokens, factor + i * G, lo[i], stop,
                           o + size_t(i) * ldo);
         for (int g = 0; g < G; g++)
             factor[i * G + g] = 1.0f;
     }
-    page_values<R, G>(r, s, view, s.p, factor, common_first, common_end, o);
+    page_values<R, G>(r, view, s.p, factor, common_first, common_end, o);
     for (int i = 0; i < R; i++) {
         const int start = lo[i] > common_end ? lo[i] : common_end;
         if (start >= hi[i]) continue;
         const float one[kHeads] = {1.0f, 1.0f, 1.0f, 1.0f};
-        page_values<1, G>(r, s, view, s.p + i * G * kPageTokens, one, start, hi[i],
+        page_values<1, G>(r, view, s.p + i * G * kPageTokens, one, start, hi[i],
                           o + size_t(i) * ldo);
     }
 }

@@ -3,7 +3,8 @@
 //
 // K: q is int8 per 32 too, as the activations of a matmul; a score is one chain over the blocks of
 // the head, acc = fma(float(sum of k * q), d_k * d_q, acc), and the integer sum is exact.
-// V: scale * byte is exact in a float, so the sums are those of halves with other numbers.
+// V: the weight of a position is multiplied by the scale first, then the sums are those of halves:
+// acc = fma(p * d_v, float(v), acc).
 #pragma once
 #include "backends/cpu/kernels/attention_half.inl"
 #include "backends/cpu/kernels/quantize.inl"
@@ -90,27 +91,30 @@ NIB_INLINE void score_bytes(const A8& a,
     }
 }
 
-// The scales of V of the tiles that hold slots lo .. hi as floats, [block][64].
-NIB_INLINE void load_scales(
-    const PageShape& shape, const uint8_t* page, const uint8_t* next, int lo, int hi, float* to) {
-    const auto* from = reinterpret_cast<const uint16_t*>(page + shape.v_scales);
-    const auto* ahead = reinterpret_cast<const uint16_t*>(next + shape.v_scales);
-    for (int i = 0; i < shape.head_dim; i += kBlock) {
-        for (int t = lo / 16 * 16; t < hi; t += 16)
-            store(to + t, load_half(from + t));
-        __builtin_prefetch(ahead);
-        __builtin_prefetch(ahead + 32);
-        from += kPageTokens, ahead += kPageTokens, to += kPageTokens;
+// w = p * scale of B blocks for J heads, [block][head][64], for the tiles that hold slots lo .. hi.
+template <int J, int B, bool kFetch>
+NIB_INLINE void scale_weights(
+    const float* p, const uint16_t* scales, const uint16_t* next, int lo, int hi, float* w) {
+    for (int b = 0; b < B; b++) {
+        if constexpr (kFetch) {
+            __builtin_prefetch(next + b * kPageTokens);
+            __builtin_prefetch(next + b * kPageTokens + kPageTokens / 2);
+        }
+        for (int t = lo / 16 * 16; t < hi; t += 16) {
+            const VecF scale = load_half(scales + b * kPageTokens + t);
+            NIB_UNROLL for (int j = 0; j < J; j++) {
+                store(w + (b * J + j) * kPageTokens + t, mul(load(p + j * kPageTokens + t), scale));
+            }
+        }
     }
 }
 
-// As value_half_blocks. scales: of the first block of 32, of slot 0.
+// As value_half_blocks, with the weights of scale_weights.
 template <int R, int G, int D, bool kFetch>
-NIB_INLINE void value_byte_blocks(const float* p,
+NIB_INLINE void value_byte_blocks(const float* w,
                                   const float* factor,
                                   const int8_t* v,
                                   const int8_t* next,
-                                  const float* scales,
                                   size_t dim,
                                   int lo,
                                   int hi,
@@ -127,13 +131,14 @@ NIB_INLINE void value_byte_blocks(const float* p,
     for (int t = lo; t < hi; t++) {
         VecF lanes[D];
         NIB_UNROLL for (int d = 0; d < D; d++) {
-            const VecF scale = set1(scales[d / 2 * kPageTokens + t]);
-            lanes[d] = mul(to_float(load_i8(v + size_t(t) * dim + d * 16)), scale);
+            lanes[d] = to_float(load_i8(v + size_t(t) * dim + d * 16));
         }
         if constexpr (kFetch) __builtin_prefetch(next + size_t(t) * dim);
         NIB_UNROLL for (int j = 0; j < J; j++) {
-            const VecF each = set1(p[j * kPageTokens + t]);
-            NIB_UNROLL for (int d = 0; d < D; d++) acc[d][j] = fma(each, lanes[d], acc[d][j]);
+            NIB_UNROLL for (int d = 0; d < D; d++) {
+                const VecF each = set1(w[(d / 2 * J + j) * kPageTokens + t]);
+                acc[d][j] = fma(each, lanes[d], acc[d][j]);
+            }
         }
     }
     NIB_UNROLL for (int d = 0; d < D; d++) {
@@ -142,26 +147,35 @@ NIB_INLINE void value_byte_blocks(const float* p,
         }
     }
 }
+// v: the V tile of a page and its scales; next: of the page after it.
 template <int R, int G, bool kFetch = false>
 NIB_INLINE void value_bytes(const float* p,
                             const float* factor,
                             const int8_t* v,
                             const int8_t* next,
-                            const float* scales,
                             size_t dim,
                             int lo,
                             int hi,
                             float* o,
                             size_t ldo) {
-    constexpr size_t D = kWidthFor<R * G>;
+    constexpr int J = R * G;
+    constexpr size_t D = kWidthFor<J> * 16, B = D > kBlock ? 2 : 1;
+    const auto* scales = reinterpret_cast<const uint16_t*>(v + kPageTokens * dim);
+    const auto* ahead = reinterpret_cast<const uint16_t*>(next + kPageTokens * dim);
+    float w[B * J * kPageTokens];
     size_t i = 0;
-    for (; i + D * 16 <= dim; i += D * 16) {
-        value_byte_blocks<R, G, int(D), kFetch>(
-            p, factor, v + i, next + i, scales + i / kBlock * kPageTokens, dim, lo, hi, o + i, ldo);
+    for (; i + B * kBlock <= dim; i += B * kBlock) {
+        const size_t at = i / kBlock * kPageTokens;
+        scale_weights<J, B, kFetch>(p, scales + at, ahead + at, lo, hi, w);
+        for (size_t k = i; k < i + B * kBlock; k += D) {
+            value_byte_blocks<R, G, int(D / 16), kFetch>(w, factor, v + k, next + k, dim, lo, hi,
+                                                         o + k, ldo);
+        }
     }
     for (; i < dim; i += 16) {
-        value_byte_blocks<R, G, 1, kFetch>(
-            p, factor, v + i, next + i, scales + i / kBlock * kPageTokens, dim, lo, hi, o + i, ldo);
+        const size_t at = i / kBlock * kPageTokens;
+        scale_weights<J, 1, kFetch>(p, scales + at, ahead + at, lo, hi, w);
+        value_byte_blocks<R, G, 1, kFetch>(w, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
     }
 }
 
