@@ -56,7 +56,8 @@ class KvCache {
     void close_sequence(int32_t sequence, bool keep = true);
     int64_t length(int32_t sequence) const;
 
-    // How many of the first `limit` tokens attach() would take over. Changes nothing.
+    // How many of the first `limit` tokens attach() would take over, if there is a block for the
+    // copy of a part of one. Changes nothing.
     int64_t match(std::span<const int32_t> tokens, int64_t limit, uint64_t salt = 0) const;
     // An empty sequence takes over the longest prefix of `tokens` that is there, at most `limit`
     // tokens: full blocks are shared, the beginning of one more is copied. Says how many tokens it
@@ -70,7 +71,8 @@ class KvCache {
     // from now on; blocks that no window sees leave the sequence.
     void commit(int32_t sequence, std::span<const int32_t> tokens);
     // Cuts the sequence to its first n tokens and says how many are left: n, or less if a window
-    // group has lost what a token at position n would see.
+    // group has lost what a token at position n would see, or if n is inside of a shared block and
+    // there is none for a copy.
     int64_t keep_prefix(int32_t sequence, int64_t n);
     // Forgets everything that only the index holds.
     void clear_cached();
