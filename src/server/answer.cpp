@@ -50,8 +50,7 @@ class ChoiceSet {
             const bool alone = running_.size() == 1;
             for (size_t i = 0; i < running_.size(); i++) {
                 const size_t at = (turn_ + i) % running_.size();
-                const auto left =
-                    std::chrono::ceil<milliseconds>(until - Clock::now());
+                const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
                 const auto here = alone ? std::max(left, milliseconds(0)) : milliseconds(0);
                 auto event = running_[at].stream->next(here);
                 if (!event) continue;

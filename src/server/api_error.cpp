@@ -13,8 +13,8 @@ std::string field_of(const std::string& message) {
     const size_t colon = message.find(": ");
     if (colon == std::string::npos || colon > 64) return {};
     const std::string field = message.substr(0, colon);
-    const bool name = field.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]") ==
-                      std::string::npos;
+    const bool name =
+        field.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]") == std::string::npos;
     return name ? field : std::string();
 }
 

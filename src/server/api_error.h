@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Errors as OpenAI's clients read them: {"error": {"message", "type", "param", "code"}} with the
-// status that goes with the type. Messages say what, where, expected, got; input is shown shortened.
+// status that goes with the type. Messages say what, where, expected, got; input is shown
+// shortened.
 #pragma once
 #include "ggml-like/result.h"
 #include "src/json/json.h"

@@ -111,8 +111,7 @@ const Json* Fields::array(const char* name, size_t values_max) {
 void Fields::refuse_unless(const char* name, std::initializer_list<const char*> harmless) {
     const Json* value = find(name);
     if (!value) return;
-    const std::string text =
-        value->is_structured() && !value->empty() ? "" : dump_json(*value);
+    const std::string text = value->is_structured() && !value->empty() ? "" : dump_json(*value);
     const bool fine = std::any_of(harmless.begin(), harmless.end(),
                                   [&](const char* word) { return text == word; });
     if (fine) return;

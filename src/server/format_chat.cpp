@@ -12,8 +12,7 @@ Json content_scores(const AnswerContext& context, std::span<const GeneratedToken
         Json entry = token_json(context.tokenizer(), token.id, token.logprob);
         entry["top_logprobs"] = Json::array();
         for (const TokenScore& top : token.top) {
-            entry["top_logprobs"].push_back(
-                token_json(context.tokenizer(), top.id, top.logprob));
+            entry["top_logprobs"].push_back(token_json(context.tokenizer(), top.id, top.logprob));
         }
         content.push_back(std::move(entry));
     }
@@ -80,8 +79,10 @@ class ChatFormat final : public AnswerFormat {
   private:
     static Json chunk(const AnswerContext& context, int index, const Json& delta) {
         Json json = context.base("chat.completion.chunk");
-        json["choices"] = Json::array(
-            {{{"index", index}, {"delta", delta}, {"logprobs", nullptr}, {"finish_reason", nullptr}}});
+        json["choices"] = Json::array({{{"index", index},
+                                        {"delta", delta},
+                                        {"logprobs", nullptr},
+                                        {"finish_reason", nullptr}}});
         return json;
     }
 

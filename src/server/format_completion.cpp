@@ -80,8 +80,10 @@ class CompletionFormat final : public AnswerFormat {
 
     static Json chunk(const AnswerContext& context, int index, const std::string& text) {
         Json json = context.base("text_completion");
-        json["choices"] = Json::array(
-            {{{"index", index}, {"text", text}, {"logprobs", nullptr}, {"finish_reason", nullptr}}});
+        json["choices"] = Json::array({{{"index", index},
+                                        {"text", text},
+                                        {"logprobs", nullptr},
+                                        {"finish_reason", nullptr}}});
         return json;
     }
 

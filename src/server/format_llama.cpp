@@ -55,8 +55,7 @@ class LlamaFormat final : public AnswerFormat {
                          {"stop", false},
                          {"id_slot", -1},
                          {"tokens_predicted", news.choice.tokens.size()},
-                         {"tokens_evaluated",
-                          context.request.prompts[news.choice.prompt].size()}};
+                         {"tokens_evaluated", context.request.prompts[news.choice.prompt].size()}};
             if (context.request.scores) {
                 json["completion_probabilities"] = probabilities(context, news.tokens);
             }
@@ -73,23 +72,22 @@ class LlamaFormat final : public AnswerFormat {
         const Timings& t = choice.timings;
         const size_t n_prompt = request.prompts[choice.prompt].size();
         const bool ids = with_text && request.return_tokens;
-        Json json = {
-            {"index", choice.index},
-            {"content", with_text ? choice.text : ""},
-            {"tokens", ids ? ids_of(choice.tokens) : Json::array()},
-            {"id_slot", -1},
-            {"stop", true},
-            {"model", context.server.model_id()},
-            {"tokens_predicted", t.predicted_n},
-            {"tokens_evaluated", n_prompt},
-            {"generation_settings", settings_json(request, context.server)},
-            {"prompt", context.tokenizer().decode(request.prompts[choice.prompt], true)},
-            {"has_new_line", choice.text.find('\n') != std::string::npos},
-            {"truncated", false},
-            {"stop_type", stop_type(choice)},
-            {"stopping_word", choice.stopping_word},
-            {"tokens_cached", n_prompt + static_cast<size_t>(t.predicted_n)},
-            {"timings", timings_json(t)}};
+        Json json = {{"index", choice.index},
+                     {"content", with_text ? choice.text : ""},
+                     {"tokens", ids ? ids_of(choice.tokens) : Json::array()},
+                     {"id_slot", -1},
+                     {"stop", true},
+                     {"model", context.server.model_id()},
+                     {"tokens_predicted", t.predicted_n},
+                     {"tokens_evaluated", n_prompt},
+                     {"generation_settings", settings_json(request, context.server)},
+                     {"prompt", context.tokenizer().decode(request.prompts[choice.prompt], true)},
+                     {"has_new_line", choice.text.find('\n') != std::string::npos},
+                     {"truncated", false},
+                     {"stop_type", stop_type(choice)},
+                     {"stopping_word", choice.stopping_word},
+                     {"tokens_cached", n_prompt + static_cast<size_t>(t.predicted_n)},
+                     {"timings", timings_json(t)}};
         if (request.scores && with_text) {
             json["completion_probabilities"] = probabilities(context, choice.tokens);
         }

@@ -189,8 +189,8 @@ void read_logit_bias(Fields& fields, const Tokenizer& tokenizer, SamplingParams&
         read_bias_array(fields, *value, tokenizer, p);
     }
     if (p.logit_bias.size() > kBiasEntriesMax) {
-        fields.fail("logit_bias", "texts: more than " + std::to_string(kBiasEntriesMax) +
-                                      " tokens together");
+        fields.fail("logit_bias",
+                    "texts: more than " + std::to_string(kBiasEntriesMax) + " tokens together");
     }
 }
 
@@ -199,8 +199,8 @@ void read_breakers(Fields& fields, const ServerState& server, GenerationRequest&
     if (const Json* list = fields.array("dry_sequence_breakers", kBreakersMax)) {
         out.dry_breakers.clear();
         for (const Json& text : *list) {
-            const bool fine = text.is_string() &&
-                              text.get_ref<const std::string&>().size() <= kStopBytesMax;
+            const bool fine =
+                text.is_string() && text.get_ref<const std::string&>().size() <= kStopBytesMax;
             if (!fine) return fields.fail_value("dry_sequence_breakers", "short texts", text);
             out.dry_breakers.push_back(text.get<std::string>());
         }
@@ -241,12 +241,10 @@ void read_scores(Fields& fields, Api api, GenerationRequest& out) {
             const auto top = fields.integer("top_logprobs", 0, 0, kTopLogprobsMax);
             if (top > 0) fields.fail("top_logprobs", "expected logprobs: true with it");
         }
-        out.top_scores =
-            static_cast<int>(fields.integer("top_logprobs", 0, 0, kTopLogprobsMax));
+        out.top_scores = static_cast<int>(fields.integer("top_logprobs", 0, 0, kTopLogprobsMax));
     } else if (api == Api::Completions) {
         out.scores = fields.find("logprobs") != nullptr;
-        out.top_scores =
-            static_cast<int>(fields.integer("logprobs", 0, 0, kCompletionLogprobsMax));
+        out.top_scores = static_cast<int>(fields.integer("logprobs", 0, 0, kCompletionLogprobsMax));
     }
     const char* more = fields.first_of({"n_probs"});
     const auto n_probs = static_cast<int>(fields.integer(more, 0, 0, kProbsMax));
@@ -267,8 +265,7 @@ void read_lengths(Fields& fields, const ServerState& server, GenerationRequest& 
     }
     r.ignore_eos = fields.boolean("ignore_eos", server.options().ignore_eos);
     r.cache_prompt = fields.boolean("cache_prompt", true);
-    r.priority =
-        static_cast<int32_t>(fields.integer("priority", 0, -kPriorityMax, kPriorityMax));
+    r.priority = static_cast<int32_t>(fields.integer("priority", 0, -kPriorityMax, kPriorityMax));
     fields.integer("n_keep", 0, -1, kIntMax);  // without a context shift there is nothing to keep
     fields.integer("n_discard", 0, 0, kIntMax);
     const int64_t ms = fields.integer("t_max_predict_ms", 0, 0, kIntMax);
@@ -287,11 +284,11 @@ void refuse_constraints(Fields& fields) {
         inside.refuse_unless("type", {"\"text\""});
         if (!inside.ok()) fields.fail(inside.error());
     }
-    for (const char* name : {"grammar", "json_schema", "suffix", "lora", "stop_token_ids",
-                             "bad_words", "banned_strings", "allowed_token_ids",
-                             "prompt_logprobs", "response_fields", "min_tokens", "mirostat",
-                             "n_indent", "return_progress", "guided_json", "guided_regex",
-                             "guided_choice", "guided_grammar", "no_repeat_ngram_size"}) {
+    for (const char* name :
+         {"grammar", "json_schema", "suffix", "lora", "stop_token_ids", "bad_words",
+          "banned_strings", "allowed_token_ids", "prompt_logprobs", "response_fields", "min_tokens",
+          "mirostat", "n_indent", "return_progress", "guided_json", "guided_regex", "guided_choice",
+          "guided_grammar", "no_repeat_ngram_size"}) {
         fields.refuse_unless(name, {"\"\"", "[]", "0", "false"});
     }
     fields.refuse_unless("adaptive_target", {"-1", "-1.0"});
@@ -341,9 +338,7 @@ void read_generation(Fields& fields,
     if (!checked) fields.fail(from_error(checked.error(), 0));
 }
 
-void check_generation(Fields& fields,
-                      const ServerState& server,
-                      const GenerationRequest& request) {
+void check_generation(Fields& fields, const ServerState& server, const GenerationRequest& request) {
     if (!fields.ok()) return;
     const uint64_t all = request.prompts.size() * static_cast<uint64_t>(request.n);
     if (all > kGenerationsMax) {

@@ -61,9 +61,8 @@ HeadProblem read_request_line(std::string_view line, RequestHead& head) {
     if (version != "HTTP/1.1" && version != "HTTP/1.0") {
         return bad("request line: expected HTTP/1.1 or HTTP/1.0");
     }
-    const bool printable = std::all_of(target.begin(), target.end(), [](char c) {
-        return c > 0x20 && c < 0x7f;
-    });
+    const bool printable =
+        std::all_of(target.begin(), target.end(), [](char c) { return c > 0x20 && c < 0x7f; });
     const bool asterisk = target == "*" && method == "OPTIONS";
     if (!printable || (!asterisk && (target.empty() || target[0] != '/'))) {
         return bad("request line: expected a target that begins with /");
@@ -131,8 +130,9 @@ HeadProblem read_length(RequestHead& head) {
 // A host with an optional port; letters, digits and what names and addresses are made of.
 bool is_host(std::string_view text) {
     return !text.empty() && text.size() <= 262 &&
-           text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                  ".-_:[]") == std::string_view::npos;
+           text.find_first_not_of(
+               "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+               ".-_:[]") == std::string_view::npos;
 }
 
 HeadProblem read_host(RequestHead& head) {
@@ -259,8 +259,8 @@ HeadProblem check_peer(const RequestHead& head, const PeerPolicy& policy) {
     size_t origins = 0;
     for (const auto& [name, value] : head.headers)
         origins += name == "origin";
-    const bool foreign = is_cross_origin(head) &&
-                         !contains(policy.origins, lower(head.header("origin")));
+    const bool foreign =
+        is_cross_origin(head) && !contains(policy.origins, lower(head.header("origin")));
     if (origins > 1 || foreign) {
         return {403, "Origin: pages of other sites are not served (--cors-origins)"};
     }

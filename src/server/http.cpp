@@ -119,8 +119,8 @@ int connection_cap(int wanted) {
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
     const rlim_t reserved = kOtherDescriptors + kSpareConnections;
     if (limit.rlim_cur <= reserved + 1) return 1;
-    return static_cast<int>(std::min<rlim_t>(static_cast<rlim_t>(wanted),
-                                             limit.rlim_cur - reserved));
+    return static_cast<int>(
+        std::min<rlim_t>(static_cast<rlim_t>(wanted), limit.rlim_cur - reserved));
 }
 
 class Acceptor;
@@ -246,10 +246,10 @@ bool HttpServer::Impl::enter(const ConnectionPtr& connection) {
         if (same > kConnectionsPerPeer) return false;
     }
     if (open.size() <= static_cast<size_t>(options.connections_max)) return true;
-    const auto longest = std::min_element(
-        open.begin(), std::prev(open.end()), [](const ConnectionPtr& a, const ConnectionPtr& b) {
-            return a->waiting_since() < b->waiting_since();
-        });
+    const auto longest = std::min_element(open.begin(), std::prev(open.end()),
+                                          [](const ConnectionPtr& a, const ConnectionPtr& b) {
+                                              return a->waiting_since() < b->waiting_since();
+                                          });
     if ((*longest)->waiting_since() == Clock::time_point::max()) return false;
     (*longest)->set_waiting(false);  // nobody puts it out twice
     (*longest)->cut();
@@ -325,18 +325,17 @@ Result<void> HttpServer::Impl::listen_on(const std::string& host) {
     auto acceptor = std::make_unique<Acceptor>(*this);
     errno = 0;
     const bool any = port == 0;
-    const int bound = any ? acceptor->bind_to_any_port(host)
-                          : (acceptor->bind_to_port(host, port) ? port : -1);
+    const int bound =
+        any ? acceptor->bind_to_any_port(host) : (acceptor->bind_to_port(host, port) ? port : -1);
     if (bound < 0) {
         const std::string reason = errno != 0 ? std::strerror(errno) : "no such address";
-        return Error{Status::Io, "cannot listen on " + host + ":" + std::to_string(port) + ": " +
-                                     reason};
+        return Error{Status::Io,
+                     "cannot listen on " + host + ":" + std::to_string(port) + ": " + reason};
     }
     port = bound;
     acceptors.push_back(std::move(acceptor));
-    listeners.emplace_back([this, host, first = acceptors.back().get()] {
-        keep_listening(host, first);
-    });
+    listeners.emplace_back(
+        [this, host, first = acceptors.back().get()] { keep_listening(host, first); });
     return {};
 }
 
@@ -388,10 +387,9 @@ HttpCounters HttpServer::counters() const {
 
 int HttpServer::busy() const {
     const std::lock_guard lock(impl_->mutex);
-    return static_cast<int>(
-        std::count_if(impl_->open.begin(), impl_->open.end(), [](const ConnectionPtr& c) {
-            return c->waiting_since() == Clock::time_point::max();
-        }));
+    return static_cast<int>(std::count_if(
+        impl_->open.begin(), impl_->open.end(),
+        [](const ConnectionPtr& c) { return c->waiting_since() == Clock::time_point::max(); }));
 }
 
 void HttpServer::close_idle() {

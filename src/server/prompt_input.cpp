@@ -119,8 +119,9 @@ bool is_tool_name(const Json& name) {
     if (!name.is_string()) return false;
     const auto& text = name.get_ref<const std::string&>();
     return !text.empty() && text.size() <= kToolNameMax &&
-           text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                  "0123456789_-") == std::string::npos;
+           text.find_first_not_of(
+               "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+               "0123456789_-") == std::string::npos;
 }
 
 void check_tool(Fields& fields, const Json& tool, const std::string& where) {
@@ -135,9 +136,9 @@ void check_tool(Fields& fields, const Json& tool, const std::string& where) {
     }
     const auto name = function->find("name");
     if (name == function->end() || !is_tool_name(*name)) {
-        return fields.fail(where + ".function.name",
-                           "expected up to " + std::to_string(kToolNameMax) +
-                               " letters, digits, _ and -");
+        return fields.fail(
+            where + ".function.name",
+            "expected up to " + std::to_string(kToolNameMax) + " letters, digits, _ and -");
     }
     const auto parameters = function->find("parameters");
     if (parameters != function->end() && !parameters->is_object() && !parameters->is_null()) {
@@ -161,10 +162,10 @@ void check_tool_choice(Fields& fields, const Json* tools) {
         if (function != choice->end() && function->is_object() && function->contains("name")) {
             name = &(*function)["name"];
         }
-        const bool known = name && tools &&
-                           std::any_of(tools->begin(), tools->end(), [&](const Json& tool) {
-                               return tool["function"]["name"] == *name;
-                           });
+        const bool known =
+            name && tools && std::any_of(tools->begin(), tools->end(), [&](const Json& tool) {
+                return tool["function"]["name"] == *name;
+            });
         if (!known) {
             return fields.fail("tool_choice", "expected the name of one of the tools");
         }

@@ -12,10 +12,10 @@ namespace nib {
 class ServerState;
 
 struct RouteDef {
-    const char* method;        // GET or POST; GET also answers HEAD
-    const char* paths;         // separated by blanks
-    bool open = false;         // needs no key
-    bool quick = false;        // answered at once from what is at hand, also when the server is full
+    const char* method;  // GET or POST; GET also answers HEAD
+    const char* paths;   // separated by blanks
+    bool open = false;   // needs no key
+    bool quick = false;  // answered at once from what is at hand, also when the server is full
     bool needs_engine = true;  // refused while the model loads
     bool makes_work = false;   // refused while the server drains
     HttpResponse (*handle)(ServerState& server, HttpRequest& request);

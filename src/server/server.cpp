@@ -84,16 +84,18 @@ std::optional<ApiError> check_form(const HttpRequest& request) {
 // A request id from a client is sent back only if it is plain.
 bool is_plain_id(std::string_view id) {
     return !id.empty() && id.size() <= kRequestIdMax &&
-           id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789._-") == std::string_view::npos;
+           id.find_first_not_of(
+               "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+               "0123456789._-") == std::string_view::npos;
 }
 
 Result<void> check_exposure(const Options& options, const ApiKeys& keys) {
     for (const std::string& host : options.hosts) {
         if (is_loopback_host(host) || !keys.empty() || options.allow_public) continue;
         return Error{Status::BadRequest,
-                     "--host " + host + " can be reached from other machines: expected --api-key, "
-                                        "--api-key-file or --allow-public with it"};
+                     "--host " + host +
+                         " can be reached from other machines: expected --api-key, "
+                         "--api-key-file or --allow-public with it"};
     }
     return {};
 }
@@ -168,9 +170,10 @@ std::optional<ApiError> Server::check_access(const HttpRequest& request,
                                  [](const auto& h) { return h.first == "authorization"; });
     const std::string_view key = bearer_key(request.header("authorization"));
     if (n == 1 && state_.keys().accepts(key)) return std::nullopt;
-    return plain_error(401, n == 0 ? "an API key is needed: Authorization: Bearer KEY"
-                                   : "the API key is not valid",
-                       "invalid_api_key");
+    return plain_error(
+        401,
+        n == 0 ? "an API key is needed: Authorization: Bearer KEY" : "the API key is not valid",
+        "invalid_api_key");
 }
 
 HttpResponse Server::refuse(const ApiError& error) {
@@ -218,13 +221,13 @@ std::optional<HttpResponse> Server::admit(const HttpRequest& request, bool spare
     }
     if (const auto denied = check_access(request, route)) return refused(*denied);
     if (!route && allow.empty()) {
-        return refused(plain_error(404, "no such path: " + shown_text(request.head.path),
-                                   "not_found"));
+        return refused(
+            plain_error(404, "no such path: " + shown_text(request.head.path), "not_found"));
     }
     if (!route) {
-        HttpResponse response = refuse(
-            plain_error(405, "method: expected " + allow + ", got " + request.head.method,
-                        "method_not_allowed"));
+        HttpResponse response =
+            refuse(plain_error(405, "method: expected " + allow + ", got " + request.head.method,
+                               "method_not_allowed"));
         response.set_header("Allow", allow);
         finish(request, response);
         return response;
@@ -251,10 +254,8 @@ HttpResponse Server::handle(HttpRequest& request) {
     if (response.status == 429) state_.counters.busy++;
     if (response.status == 503) state_.counters.unavailable++;
     if (response.status == 400) state_.counters.malformed++;
-    const std::chrono::duration<double, std::milli> took =
-        std::chrono::steady_clock::now() - start;
-    response.set_header("openai-processing-ms",
-                        std::to_string(static_cast<int64_t>(took.count())));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    response.set_header("openai-processing-ms", std::to_string(static_cast<int64_t>(took.count())));
     finish(request, response);
     return response;
 }

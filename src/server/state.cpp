@@ -39,14 +39,16 @@ Result<void> ServerState::load_template(const ModelInfo& model) {
         from = options_.chat_template;
         source = builtin_template(options_.chat_template);
         if (source.empty()) {
-            return Error{Status::BadRequest,
-                         "--chat-template: expected the name of a built-in template (chatml), got " +
-                             shown_text(from)};
+            return Error{
+                Status::BadRequest,
+                "--chat-template: expected the name of a built-in template (chatml), got " +
+                    shown_text(from)};
         }
     }
     if (source.empty()) {
-        template_problem_ = "the model has no chat template; start the server with --chat-template "
-                            "chatml or --chat-template-file FILE";
+        template_problem_ =
+            "the model has no chat template; start the server with --chat-template "
+            "chatml or --chat-template-file FILE";
         return {};
     }
     auto parsed = ChatTemplate::parse(source);
@@ -122,8 +124,8 @@ std::optional<Json> ServerState::parse_body(const HttpRequest& request, ApiError
 void ServerState::check_model(Fields& fields) const {
     const std::string name = fields.text("model", model_id_, kModelNameMax);
     const std::string file = options_.model.substr(options_.model.rfind('/') + 1);
-    for (const std::string& known : {std::string(), std::string("default"), model_id_, file,
-                                     engine()->model().name}) {
+    for (const std::string& known :
+         {std::string(), std::string("default"), model_id_, file, engine()->model().name}) {
         if (!fields.ok() || name == known) return;
     }
     ApiError error;

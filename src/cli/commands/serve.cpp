@@ -76,11 +76,12 @@ EngineOptions server_engine_options(const Options& options, std::atomic<bool>& g
 // Loads on a thread of its own, so that signals and requests are served meanwhile.
 class Loader {
   public:
-    Loader(const Options& options, Server& server) : thread_([this, &options, &server] {
-        auto engine = Engine::create(server_engine_options(options, give_up_));
-        result_ = engine ? server.set_engine(std::move(engine).value()) : engine.error();
-        done_ = true;
-    }) {}
+    Loader(const Options& options, Server& server)
+        : thread_([this, &options, &server] {
+              auto engine = Engine::create(server_engine_options(options, give_up_));
+              result_ = engine ? server.set_engine(std::move(engine).value()) : engine.error();
+              done_ = true;
+          }) {}
     ~Loader() {
         if (thread_.joinable()) thread_.join();
     }
@@ -101,11 +102,10 @@ void print_banner(const Options& options, Server& server) {
     const ModelInfo& model = server.state().engine()->model();
     const EngineStats stats = server.state().engine()->stats();
     char text[512];
-    std::snprintf(text, sizeof text,
-                  "model: %s (%s), context %d, %d parallel, KV cache %.0f MiB, %s\n",
-                  server.state().model_id().c_str(), model.type_name.c_str(), model.n_ctx,
-                  options.parallel, static_cast<double>(stats.kv_bytes_total) / (1 << 20),
-                  model.backend.c_str());
+    std::snprintf(
+        text, sizeof text, "model: %s (%s), context %d, %d parallel, KV cache %.0f MiB, %s\n",
+        server.state().model_id().c_str(), model.type_name.c_str(), model.n_ctx, options.parallel,
+        static_cast<double>(stats.kv_bytes_total) / (1 << 20), model.backend.c_str());
     write_stderr(text);
     if (!server.state().chat_template()) {
         write_stderr("warning: " + server.state().template_problem() + "\n");
@@ -137,8 +137,8 @@ void drain(const Options& options, Server& server) {
     wait_idle(server, Clock::now() + std::chrono::seconds(options.drain_timeout), again);
     server.end_streams();
     bool ignored = false;
-    const bool quiet = wait_idle(server, Clock::now() + (again ? kLastMoment : kStreamEnds),
-                                 ignored);
+    const bool quiet =
+        wait_idle(server, Clock::now() + (again ? kLastMoment : kStreamEnds), ignored);
     if (!quiet && again) end_now(0);
     server.stop();
 }
@@ -150,9 +150,8 @@ Result<int> serve(const Options& options) {
     }
     NIB_TRY(check_model_exists(options));
     NIB_TRY(catch_signals());
-    NIB_ASSIGN(const auto server, Server::open(options, [](const std::string& line) {
-        write_stderr(line + "\n");
-    }));
+    NIB_ASSIGN(const auto server,
+               Server::open(options, [](const std::string& line) { write_stderr(line + "\n"); }));
     write_stderr("listening on " + server->address() + ", loading the model\n");
     Loader loader(options, *server);
     while (!loader.done()) {

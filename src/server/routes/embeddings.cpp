@@ -53,7 +53,8 @@ EmbeddingsRequest read_request(Fields& fields, const ServerState& server) {
     return r;
 }
 
-// Runs the inputs, as many at a time as the engine does. Empty with an error, or if the client left.
+// Runs the inputs, as many at a time as the engine does. Empty with an error, or if the client
+// left.
 std::vector<std::vector<float>> compute(ServerState& server,
                                         HttpRequest& http,
                                         const EmbeddingsRequest& r,
@@ -67,8 +68,7 @@ std::vector<std::vector<float>> compute(ServerState& server,
                running.size() < static_cast<size_t>(server.options().parallel)) {
             Request request;
             request.prompt = r.inputs[submitted];
-            request.pooling =
-                server.options().pooling == "last" ? Pooling::Last : Pooling::Mean;
+            request.pooling = server.options().pooling == "last" ? Pooling::Last : Pooling::Mean;
             request.client = server.client_of(http);
             request.cache_salt = server.salt_of(http);
             auto stream = server.engine()->submit(std::move(request));

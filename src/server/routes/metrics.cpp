@@ -37,8 +37,8 @@ class MetricsText {
                   std::initializer_list<Labelled> values) {
         head(name, help, type);
         for (const Labelled& v : values) {
-            text_ += std::string(name) + "{" + label + "=\"" + v.value + "\"} " +
-                     number(v.number) + "\n";
+            text_ += std::string(name) + "{" + label + "=\"" + v.value + "\"} " + number(v.number) +
+                     "\n";
         }
     }
     void histogram(const std::string& name, const char* help, const Histogram& h) {
@@ -57,7 +57,8 @@ class MetricsText {
 
   private:
     void head(const char* name, const char* help, const char* type) {
-        text_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+        text_ +=
+            std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
     }
     std::string text_;
 };
@@ -91,10 +92,8 @@ void add_vllm(MetricsText& m, const EngineStats& s) {
                 s.time_to_first_token);
     m.histogram("vllm:inter_token_latency_seconds", "Between two tokens of a request.",
                 s.inter_token_latency);
-    m.histogram("vllm:request_queue_time_seconds", "From arrival to the first step.",
-                s.queue_time);
-    m.histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.",
-                s.request_latency);
+    m.histogram("vllm:request_queue_time_seconds", "From arrival to the first step.", s.queue_time);
+    m.histogram("vllm:e2e_request_latency_seconds", "From arrival to the end.", s.request_latency);
     m.gauge("vllm:num_requests_running", "Requests that run.", s.running);
     m.gauge("vllm:num_requests_waiting", "Requests that wait.", s.waiting);
     const double blocks = s.blocks_used + s.blocks_cached + s.blocks_free;

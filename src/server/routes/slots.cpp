@@ -15,9 +15,8 @@ Json slot_json(int id, const RequestInfo* request, int32_t n_ctx) {
     const int32_t left = request->max_tokens < 0 ? -1 : request->max_tokens - request->predicted_n;
     slot["prompt_n"] = request->prompt_n;
     slot["prompt_done"] = request->prompt_done;
-    slot["next_token"] = {{"has_next_token", true},
-                          {"n_remain", left},
-                          {"n_decoded", request->predicted_n}};
+    slot["next_token"] = {
+        {"has_next_token", true}, {"n_remain", left}, {"n_decoded", request->predicted_n}};
     return slot;
 }
 
