@@ -51,4 +51,4 @@ title "Embeddings (the first numbers)"
 post /v1/embeddings '{"input": ["ink and paper"]}' | cut -c 1-160
 
 title "How busy the server is"
-get /metrics | grep -v '^#' | head -n 12
+get /metrics | grep -v '^#' | sed -n '1,12p'
