@@ -5,6 +5,7 @@
 #include "src/server/prompt_input.h"
 #include "src/server/route.h"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 
@@ -42,6 +43,16 @@ EmbeddingsRequest read_request(Fields& fields, const ServerState& server) {
     fields.refuse_unless("dimensions", {"null"});
     if (!input) fields.fail("input", "expected a text, token ids, or a list of them");
     if (!fields.ok()) return r;
+    // A text without a character would be no more than the mark of its beginning.
+    const Json& value = *fields.find(input);
+    const auto is_empty = [](const Json& v) {
+        return v.is_string() && v.get_ref<const std::string&>().empty();
+    };
+    if (is_empty(value) ||
+        (value.is_array() && std::any_of(value.begin(), value.end(), is_empty))) {
+        fields.fail(input, "expected no empty text");
+        return r;
+    }
     r.inputs = read_prompts(fields, server, input, kEmbeddingInputsMax).tokens;
     const int32_t n_ctx = server.engine()->model().n_ctx;
     for (const auto& tokens : r.inputs) {
