@@ -156,13 +156,14 @@ TEST_F(Api, Messages) {
         expect_refused("/v1/chat/completions", R"({"max_tokens": 1, "messages": )" + messages + "}",
                        "messages");
     };
-    for (
-        const char* m :
-        {"[]", "[{}]", "5", R"([{"role": 5, "content": "a"}])",
-         R"([{"role": "alien", "content": "a"}])", R"([{"role": "user", "content": 5}])",
-         R"([{"role": "user", "content": [null]}])",
-         R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}])",
-         R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://169.254.1.1/"}}]}])"})
+    for (const char* m :
+         {"[]", "[{}]", "5", R"([{"role": 5, "content": "a"}])",
+          R"([{"role": "alien", "content": "a"}])", R"([{"role": "user", "content": 5}])",
+          R"([{"role": "user", "content": [null]}])",
+          R"([{"role": "user", "content": [{"type": "image_url", )"
+          R"("image_url": {"url": "file:///etc/passwd"}}]}])",
+          R"([{"role": "user", "content": [{"type": "image_url", )"
+          R"("image_url": {"url": "http://169.254.1.1/"}}]}])"})
         refused(m);
     // Parts of text are joined, a line each.
     const auto parts = server_.post(

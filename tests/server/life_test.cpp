@@ -156,9 +156,9 @@ TEST(Life, ASlowReaderDoesNotHoldUpOthers) {
     setup.engine.context = 4096;
     TinyServer server(std::move(setup));
     RawClient sleeper(server.port());  // never reads
-    sleeper.send(post_text(
-        "/completion",
-        R"({"prompt": "a", "ignore_eos": true, "n_predict": 4000, "stream": true, "n_probs": 50})"));
+    sleeper.send(post_text("/completion",
+                           R"({"prompt": "a", "ignore_eos": true, "n_predict": 4000, )"
+                           R"("stream": true, "n_probs": 50})"));
     ASSERT_TRUE(server.wait_for([](const EngineStats& s) { return s.steps > 5; }));
     for (int i = 0; i < 5; i++) {
         EXPECT_EQ(server.post("/v1/completions", {{"prompt", "abc"}, {"max_tokens", 5}}).status,
