@@ -2,6 +2,7 @@
 // How much of the machine each client had: rows of its requests. Who had least goes first. Who was
 // away does not come back with a credit: it starts where the least served of the present ones is.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 

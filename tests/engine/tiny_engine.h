@@ -14,7 +14,12 @@ namespace nib::test {
 
 class TinyFile {
   public:
-    explicit TinyFile(const char* arch = "llama", TinyOptions options = {.type = "q8_0"}) {
+    static TinyOptions q8_0() {
+        TinyOptions options;
+        options.type = "q8_0";
+        return options;
+    }
+    explicit TinyFile(const char* arch = "llama", TinyOptions options = q8_0()) {
         path_ = dir_.file("tiny.gguf");
         write_file(path_, tiny_gguf(*find_arch(arch), options));
     }
@@ -41,14 +46,24 @@ inline std::vector<Token> some_tokens(int n, int seed = 1) {
 }
 
 inline Request greedy_request(std::vector<Token> prompt, int32_t n) {
-    Request r{.prompt = std::move(prompt), .max_tokens = n, .ignore_eos = true};
+    Request r;
+    r.prompt = std::move(prompt);
+    r.max_tokens = n;
+    r.ignore_eos = true;
     r.sampling.temperature = 0;
     return r;
 }
 
 inline Request sampled_request(std::vector<Token> prompt, int32_t n, uint64_t seed) {
-    Request r{.prompt = std::move(prompt), .max_tokens = n, .ignore_eos = true};
-    r.sampling = {.temperature = 1.2f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = seed};
+    Request r;
+    r.prompt = std::move(prompt);
+    r.max_tokens = n;
+    r.ignore_eos = true;
+    r.sampling.temperature = 1.2f;
+    r.sampling.top_k = 0;
+    r.sampling.top_p = 1;
+    r.sampling.min_p = 0;
+    r.sampling.seed = seed;
     return r;
 }
 

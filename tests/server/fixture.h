@@ -6,6 +6,7 @@
 #include "src/server/server.h"
 #include "tests/engine/tiny_engine.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -61,10 +62,16 @@ std::string post_text(std::string_view path,
 
 class TinyServer {
   public:
+    static EngineOptions small_engine() {
+        EngineOptions options;
+        options.context = 512;
+        options.parallel = 4;
+        return options;
+    }
     struct Setup {
         Options options = {};
         HttpOptions http = {};
-        EngineOptions engine = {.context = 512, .parallel = 4};
+        EngineOptions engine = small_engine();
         const char* chat_template = kTinyTemplate;
         const char* arch = "llama";
         bool load = true;  // else it stays as it is while the model loads
