@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What steps cost on this machine with this model, learned while it runs: the time of a step by the
-// number of sequences that generate in it, and what one row of a prompt adds. It forgets old
-// steps, since contexts grow and machines get busy. Pure: times come from the caller.
+// number of sequences that generate in it, and what one more row adds. It forgets old steps, since
+// contexts grow and machines get busy. Pure: times come from the caller.
+//
+// A server that always has prompts to read would never see a step without them, and guess more and
+// more wrongly: so it asks for one now and then (StepCost::measure).
 #pragma once
 #include "src/schedule/scheduler.h"
 
@@ -19,9 +22,14 @@ class CostModel {
     StepCost expect(int32_t decode_rows, int32_t all) const;
 
   private:
+    struct Decode {
+        double ms = 0;      // average of late steps; 0: none yet
+        int32_t mixed = 0;  // steps with prompts beside so many sequences since then
+    };
+    Decode& decode(int32_t rows);
     double decode_time(int32_t rows) const;
-    std::vector<double> decode_ms_;  // [rows]: average of late steps; 0: none yet
-    double prompt_row_ms_ = 0;
+    std::vector<Decode> decode_;  // [rows]
+    double row_ms_ = 0;
 };
 
 }  // namespace nib

@@ -123,6 +123,7 @@ class StepPlanner {
         const int32_t room = limits_.max_rows - rows_;
         if (rows_ == 0) return room;
         const StepCost& c = limits_.cost;
+        if (c.measure) return 0;
         if (c.prompt_row_ms <= 0 || c.decode_ms <= 0) return std::min(room, kFirstBudget);
         const double allowed = limits_.max_stall_ms > 0
                                    ? limits_.max_stall_ms

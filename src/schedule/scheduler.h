@@ -47,6 +47,7 @@ struct StepCost {
     double decode_ms = 0;      // a step of all sequences that generate now, nothing else
     double crowd_ms = 0;       // the same once the prompts that are here generate too
     double prompt_row_ms = 0;  // one more row of a prompt in it
+    bool measure = false;      // the first is a guess or old: this step should have no other rows
 };
 
 struct ScheduleLimits {
@@ -74,7 +75,7 @@ struct SchedulePlan {
 // Of the time of a step without prompts, so that the wait stays below twice that time. A stream
 // that is alone gets, while others arrive, the pace that it will have among them: at its own pace
 // they would take longer to arrive than to be answered.
-inline constexpr double kStallFactor = 1.7;
+inline constexpr double kStallFactor = 1.6;
 // Rows of prompts beside running streams before costs are known.
 inline constexpr int32_t kFirstBudget = 16;
 // Blocks that stay free for each running sequence when another one is admitted.

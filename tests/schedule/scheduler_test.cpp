@@ -68,9 +68,9 @@ TEST(Scheduler, BesideStreamsPromptsGetWhatTheStallAllows) {
     ScheduleLimits l = limits();
     EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, kFirstBudget}));
     l.cost = {.decode_ms = 10, .prompt_row_ms = 0.5};
-    EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 14}));  // 0.7 * 10 / 0.5
+    EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 12}));  // 0.6 * 10 / 0.5
     l.cost.crowd_ms = 12;  // the pace that they will have once the prompt is answered
-    EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 20}));  // 1.7 * 12 - 10
+    EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 18}));  // (1.6 * 12 - 10) / 0.5
     l.max_stall_ms = 60;
     EXPECT_THAT(plan_step(items, l, wants(1)).rows.back(), (Rows{3, 100}));
     l.max_stall_ms = 1;  // less than the streams take by themselves: still forward
@@ -159,13 +159,30 @@ TEST(CostModel, LearnsWhatRowsCostAndForgets) {
     }
     EXPECT_NEAR(model.expect(4, 4).decode_ms, 5, 0.1);
     EXPECT_NEAR(model.expect(4, 4).prompt_row_ms, 0.5, 0.05);
-    EXPECT_NEAR(model.expect(5, 5).decode_ms, 5, 0.1);    // the nearest below
+    EXPECT_NEAR(model.expect(5, 5).decode_ms, 5.5, 0.1);  // the nearest below and a row
     EXPECT_NEAR(model.expect(2, 5).decode_ms, 2.5, 0.1);  // at most in proportion
     for (int i = 0; i < 100; i++)
         model.observe(4, 10, 25);
     EXPECT_NEAR(model.expect(4, 4).prompt_row_ms, 2, 0.1);
+    model.observe(4, 0, 5);
     model.observe(4, 0, 5000);  // somebody stopped the machine
     EXPECT_LT(model.expect(4, 4).decode_ms, 7);
+}
+
+TEST(CostModel, AsksForAStepWithoutPromptsWhenItHasSeenNoneForLong) {
+    CostModel model;
+    model.observe(1, 0, 3);
+    for (int i = 0; i < 31; i++)
+        model.observe(1, 5, 5);
+    EXPECT_FALSE(model.expect(1, 2).measure);
+    model.observe(1, 5, 5);
+    EXPECT_TRUE(model.expect(1, 2).measure);
+    model.observe(1, 0, 9);  // contexts have grown
+    EXPECT_FALSE(model.expect(1, 2).measure);
+    EXPECT_NEAR(model.expect(1, 2).decode_ms, 6, 0.1);
+    EXPECT_FALSE(model.expect(2, 2).measure);
+    model.observe(2, 5, 9), model.observe(2, 5, 9);
+    EXPECT_TRUE(model.expect(2, 2).measure);  // never seen alone: soon
 }
 
 TEST(FairShare, AReturningClientHasNoCredit) {
@@ -199,7 +216,7 @@ class MadeUpEngine {
     FairShare shares;
     CostModel costs;
     int64_t preemptions = 0;
-    double decode_ms = 2, row_ms = 0.5;
+    double decode_ms = 2, decode_row_ms = 0.1, row_ms = 0.5;
 
     explicit MadeUpEngine(int32_t running, int64_t blocks) : pool(blocks) {
         limits.max_running = running;
@@ -259,7 +276,8 @@ class MadeUpEngine {
         }
         ASSERT_GT(total, 0) << "a step without a row";
         ASSERT_LE(total, limits.max_rows);
-        const double ms = (decode_rows ? decode_ms + 0.1 * decode_rows : 0) + row_ms * prompt_rows;
+        const double ms =
+            (decode_rows ? decode_ms + decode_row_ms * decode_rows : 0) + row_ms * prompt_rows;
         costs.observe(decode_rows, prompt_rows, ms);
         now += ms;
         for (const auto& r : plan.rows) {
@@ -311,6 +329,27 @@ TEST(SchedulerRuns, OneRequestOfAQuietClientStartsBeforeManyOfABusyOne) {
     while (!engine.done.count(one))
         ASSERT_TRUE(engine.step());
     EXPECT_LE(engine.done.size() - before, 4u);
+}
+
+// Clients that ask again at once: there are always prompts to read, contexts are long, and a row
+// costs what it costs; the machine must not spend its time on steps with few rows.
+TEST(SchedulerRuns, ASaturatedServerIsNotMuchSlowerThanItsWork) {
+    MadeUpEngine engine(8, 10'000);
+    engine.decode_ms = 2.5, engine.decode_row_ms = 0.6, engine.row_ms = 0.6;
+    constexpr int kPrompt = 70, kAnswer = 64, kRequests = 120;
+    int added = 8;
+    for (int i = 0; i < 8; i++)
+        engine.add(kPrompt, kAnswer);
+    while (engine.step()) {
+        for (; added < kRequests && added - static_cast<int>(engine.done.size()) < 8; added++)
+            engine.add(kPrompt, kAnswer);
+    }
+    ASSERT_EQ(engine.done.size(), static_cast<size_t>(kRequests));
+    const double rows = kRequests * kPrompt * 0.6 + kRequests * kAnswer * 0.6;
+    const double steps = kRequests * kAnswer / 8.0 * 2.5;
+    EXPECT_LT(engine.now, 1.35 * (rows + steps));
+    for (const auto& [id, j] : engine.done)
+        EXPECT_LT(j.first - j.arrived, 1000) << id;
 }
 
 TEST(SchedulerRuns, EverythingEndsWhateverComes) {
