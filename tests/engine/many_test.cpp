@@ -154,8 +154,11 @@ TEST_P(Many, PutBackAndResumedIsAsUndisturbed) {
     std::vector<std::unique_ptr<Stream>> streams;
     for (int i = 0; i < 4; i++)
         requests.push_back(sampled_request(some_tokens(40, i + 1), 260, 5));
-    for (const Request& r : requests)
-        streams.push_back(start(*tight, r));
+    {
+        const Hold hold(*tight);
+        for (const Request& r : requests)
+            streams.push_back(start(*tight, r));
+    }
     for (size_t i = 0; i < requests.size(); i++) {
         const Answer got = read_all(*streams[i]);
         EXPECT_FALSE(got.last.error.has_value());
