@@ -173,7 +173,7 @@ TEST_P(Many, PutBackAndResumedIsAsUndisturbed) {
 }
 
 TEST_P(Many, CancelledWhereverItIsGivesItsBlocksBack) {
-    const auto engine = file_.open({.ubatch = 16, .parallel = 2});
+    const auto engine = file_.open({.context = 16384, .ubatch = 16, .parallel = 2});
     ASSERT_NE(engine, nullptr);
     auto first = start(*engine, greedy_request(some_tokens(50, 1), -1));
     auto second = start(*engine, greedy_request(some_tokens(50, 2), -1));
@@ -195,11 +195,14 @@ TEST_P(Many, AFullQueueRefuses) {
     const auto engine = file_.open({.parallel = 1, .queue_limit = 2});
     ASSERT_NE(engine, nullptr);
     std::vector<std::unique_ptr<Stream>> streams;
-    for (int i = 0; i < 3; i++)
-        streams.push_back(start(*engine, greedy_request(some_tokens(20, i), -1)));
-    const auto refused = engine->submit(greedy_request(some_tokens(20), 1));
-    ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().status, Status::Busy);
+    {
+        const Hold hold(*engine);
+        for (int i = 0; i < 3; i++)
+            streams.push_back(start(*engine, greedy_request(some_tokens(20, i), -1)));
+        const auto refused = engine->submit(greedy_request(some_tokens(20), 1));
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().status, Status::Busy);
+    }
     EXPECT_EQ(engine->stats().requests_refused, 1u);
     streams.clear();
     ASSERT_TRUE(wait_for(*engine, [](const EngineStats& s) { return s.running + s.waiting == 0; }));
@@ -207,12 +210,13 @@ TEST_P(Many, AFullQueueRefuses) {
 }
 
 TEST_P(Many, ADeadlineEndsWithWhatThereIs) {
-    const auto engine = file_.open();
+    const auto engine = file_.open({.context = 16384});
     ASSERT_NE(engine, nullptr);
     Request r = greedy_request(some_tokens(20), -1);
     r.deadline = std::chrono::steady_clock::now() + milliseconds(30);
     const Answer a = read_all(*start(*engine, r));
     EXPECT_EQ(a.last.finish, FinishReason::Length);
+    EXPECT_LT(a.tokens.size(), 16'000u);
     r.deadline = std::chrono::steady_clock::now() - milliseconds(1);
     EXPECT_TRUE(read_all(*start(*engine, r)).tokens.empty());
     expect_at_rest(*engine);
@@ -344,7 +348,7 @@ TEST_P(Many, ThreadsOfClientsGetTheirOwnAnswers) {
 }
 
 TEST_P(Many, AClosingEngineEndsItsStreams) {
-    auto engine = file_.open({.parallel = 2});
+    auto engine = file_.open({.context = 16384, .parallel = 2});
     ASSERT_NE(engine, nullptr);
     std::vector<std::unique_ptr<Stream>> streams;
     for (int i = 0; i < 4; i++)

@@ -274,6 +274,9 @@ TEST(Http, OverTheCapIdleOnesGoThenNewcomersGetAnAnswer) {
     EXPECT_EQ(server.get("/v1/models").status, 200);
     EXPECT_GE(server.server().http_counters().evicted, 1u);
     idle.clear();
+    for (int i = 0; i < 10'000 && server.server().http_counters().connections > 0; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_EQ(server.server().http_counters().connections, 0);
     // Busy ones do not.
     std::vector<std::unique_ptr<RawClient>> busy;
     for (int i = 0; i < 4; i++) {
