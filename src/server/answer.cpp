@@ -325,6 +325,27 @@ Json timings_json(const Timings& t) {
     return json;
 }
 
+Json token_ids_json(std::span<const GeneratedToken> tokens) {
+    Json ids = Json::array();
+    for (const GeneratedToken& token : tokens)
+        ids.push_back(token.id);
+    return ids;
+}
+
+void append_end(const AnswerContext& context,
+                const std::vector<Choice>& choices,
+                const char* object,
+                std::string& out) {
+    if (context.request.include_usage) {
+        Json json = context.base(object);
+        json["choices"] = Json::array();
+        json["usage"] = usage_json(context, choices);
+        json["timings"] = timings_json(choices[0].timings);
+        append_event(out, json);
+    }
+    append_done(out);
+}
+
 Json token_json(const Tokenizer& tokenizer, Token id, float logprob, const char* key) {
     const std::string piece = tokenizer.piece(id, true);
     Json bytes = Json::array();

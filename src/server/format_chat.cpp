@@ -30,7 +30,7 @@ class ChatFormat final : public AnswerFormat {
                           {"finish_reason", finish_text(choice)}};
             entry["logprobs"] =
                 context.request.scores ? content_scores(context, choice.tokens) : Json(nullptr);
-            if (context.request.return_tokens) entry["token_ids"] = ids_of(choice.tokens);
+            if (context.request.return_tokens) entry["token_ids"] = token_ids_json(choice.tokens);
             json["choices"].push_back(std::move(entry));
         }
         json["usage"] = usage_json(context, choices);
@@ -50,7 +50,7 @@ class ChatFormat final : public AnswerFormat {
                 json["choices"][0]["logprobs"] = content_scores(context, news.tokens);
             }
             if (context.request.return_tokens) {
-                json["choices"][0]["token_ids"] = ids_of(news.tokens);
+                json["choices"][0]["token_ids"] = token_ids_json(news.tokens);
             }
             append_event(out, json);
         }
@@ -66,14 +66,7 @@ class ChatFormat final : public AnswerFormat {
     void end(const AnswerContext& context,
              const std::vector<Choice>& choices,
              std::string& out) override {
-        if (context.request.include_usage) {
-            Json json = context.base("chat.completion.chunk");
-            json["choices"] = Json::array();
-            json["usage"] = usage_json(context, choices);
-            json["timings"] = timings_json(choices[0].timings);
-            append_event(out, json);
-        }
-        append_done(out);
+        append_end(context, choices, "chat.completion.chunk", out);
     }
 
   private:
@@ -84,13 +77,6 @@ class ChatFormat final : public AnswerFormat {
                                         {"logprobs", nullptr},
                                         {"finish_reason", nullptr}}});
         return json;
-    }
-
-    static Json ids_of(std::span<const GeneratedToken> tokens) {
-        Json ids = Json::array();
-        for (const GeneratedToken& token : tokens)
-            ids.push_back(token.id);
-        return ids;
     }
 };
 

@@ -28,7 +28,7 @@ class CompletionFormat final : public AnswerFormat {
             offsets_.erase(choice.index);
             entry["logprobs"] =
                 context.request.scores ? scores(context, choice, choice.tokens) : Json(nullptr);
-            if (context.request.return_tokens) entry["token_ids"] = ids_of(choice.tokens);
+            if (context.request.return_tokens) entry["token_ids"] = token_ids_json(choice.tokens);
             json["choices"].push_back(std::move(entry));
         }
         json["usage"] = usage_json(context, choices);
@@ -46,7 +46,7 @@ class CompletionFormat final : public AnswerFormat {
                 json["choices"][0]["logprobs"] = scores(context, news.choice, news.tokens);
             }
             if (context.request.return_tokens) {
-                json["choices"][0]["token_ids"] = ids_of(news.tokens);
+                json["choices"][0]["token_ids"] = token_ids_json(news.tokens);
             }
             append_event(out, json);
         }
@@ -60,14 +60,7 @@ class CompletionFormat final : public AnswerFormat {
     void end(const AnswerContext& context,
              const std::vector<Choice>& choices,
              std::string& out) override {
-        if (context.request.include_usage) {
-            Json json = context.base("text_completion");
-            json["choices"] = Json::array();
-            json["usage"] = usage_json(context, choices);
-            json["timings"] = timings_json(choices[0].timings);
-            append_event(out, json);
-        }
-        append_done(out);
+        append_end(context, choices, "text_completion", out);
     }
 
   private:
@@ -85,13 +78,6 @@ class CompletionFormat final : public AnswerFormat {
                                         {"logprobs", nullptr},
                                         {"finish_reason", nullptr}}});
         return json;
-    }
-
-    static Json ids_of(std::span<const GeneratedToken> tokens) {
-        Json ids = Json::array();
-        for (const GeneratedToken& token : tokens)
-            ids.push_back(token.id);
-        return ids;
     }
 
     Json scores(const AnswerContext& context,
