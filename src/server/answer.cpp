@@ -310,12 +310,15 @@ Json usage_json(const AnswerContext& context, const std::vector<Choice>& choices
 
 Json timings_json(const Timings& t) {
     const auto rate = [](int32_t n, double ms) { return ms > 0 ? n * 1000.0 / ms : 0.0; };
+    const auto each = [](int32_t n, double ms) { return n > 0 ? ms / n : 0.0; };
     Json json = {{"cache_n", t.cached_n},
                  {"prompt_n", t.prompt_n},
                  {"prompt_ms", t.prompt_ms},
+                 {"prompt_per_token_ms", each(t.prompt_n, t.prompt_ms)},
                  {"prompt_per_second", rate(t.prompt_n, t.prompt_ms)},
                  {"predicted_n", t.predicted_n},
                  {"predicted_ms", t.predicted_ms},
+                 {"predicted_per_token_ms", each(t.predicted_n, t.predicted_ms)},
                  {"predicted_per_second", rate(t.predicted_n, t.predicted_ms)},
                  {"queue_ms", t.queue_ms}};
     if (t.draft_n > 0) {

@@ -70,6 +70,8 @@ double per_second(uint64_t n, double seconds) {
 void add_llamacpp(MetricsText& m, const EngineStats& s) {
     m.counter("llamacpp:prompt_tokens_total", "Number of prompt tokens processed.",
               static_cast<double>(s.prompt_tokens));
+    m.counter("llamacpp:prompt_tokens_cached_total", "Number of prompt tokens found in the cache.",
+              static_cast<double>(s.cached_tokens));
     m.counter("llamacpp:prompt_seconds_total", "Prompt process time", s.prompt_seconds);
     m.counter("llamacpp:tokens_predicted_total", "Number of generation tokens processed.",
               static_cast<double>(s.predicted_tokens));
@@ -151,6 +153,7 @@ HttpResponse handle(ServerState& server, HttpRequest&) {
     HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
     response.body = text.take();
+    response.set_header("Process-Start-Time-Unix", std::to_string(server.started_unix()));
     return response;
 }
 
