@@ -6,7 +6,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <ctime>
 #include <limits>
+
+#include <sys/random.h>
 
 namespace nib {
 namespace {
@@ -74,6 +77,12 @@ Result<bool> read_switch(std::string_view text) {
         if (text == off) return false;
     }
     return mismatch("on|off", text);
+}
+
+uint64_t fresh_seed() {
+    uint64_t seed = 0;
+    if (getrandom(&seed, 4, 0) != 4) seed = static_cast<uint64_t>(std::time(nullptr));
+    return seed;
 }
 
 Result<uint64_t> read_seed(std::string_view text) {

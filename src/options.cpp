@@ -12,12 +12,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <map>
 
 #include <CLI/CLI.hpp>
-#include <sys/random.h>
 
 namespace nib {
 namespace {
@@ -480,13 +478,6 @@ Result<void> read_flags(Options& options,
             NIB_TRY(apply(options, *row, name, value));
     }
     return {};
-}
-
-uint64_t fresh_seed() {
-    uint64_t seed = 0;
-    // 32 bits are enough to be different and short enough to be typed again.
-    if (getrandom(&seed, 4, 0) != 4) seed = static_cast<uint64_t>(time(nullptr));
-    return seed;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "src/cli/chat_session.h"
 
 #include "src/chat/messages.h"
+#include "src/cli/chat_prompt.h"
 #include "src/cli/model.h"
 #include "src/cli/output.h"
 #include "src/option_values.h"
@@ -24,25 +25,6 @@ constexpr size_t kNameMax = 64;
 // A new stream of random numbers for each regenerated answer; odd, so that it visits every seed.
 constexpr uint64_t kSeedStep = 0x9E3779B97F4A7C15;
 
-// "template, line 3, column 5: reason" becomes "reason at column 5 (line 3)".
-std::string place_last(const std::string& message) {
-    constexpr std::string_view kLine = "line ", kColumn = ", column ";
-    const size_t line = message.find(kLine), column = message.find(kColumn);
-    const size_t colon = message.find(": ", column == std::string::npos ? 0 : column);
-    if (line == std::string::npos || column == std::string::npos || colon == std::string::npos ||
-        line > column) {
-        return message;
-    }
-    const size_t number = column + kColumn.size();
-    return message.substr(colon + 2) + " at column " + message.substr(number, colon - number) +
-           " (" + message.substr(line, column - line) + ")";
-}
-
-// Whatever is wrong with a template is wrong with an input file: exit 2.
-Error template_error(const Error& error) {
-    return {Status::BadFile, "chat template: " + place_last(error.message)};
-}
-
 // Text as a template takes it: bytes that are not UTF-8 become U+FFFD, as in any JSON that we
 // write.
 std::string clean_text(std::string_view text) {
@@ -50,27 +32,6 @@ std::string clean_text(std::string_view text) {
     limits.string_bytes = 3 * text.size() + 1;  // U+FFFD has three bytes
     const auto parsed = parse_json(dump_json(Json(std::string(text))), limits);
     return parsed && parsed->is_string() ? parsed->get<std::string>() : std::string();
-}
-
-std::string mark_text(const Tokenizer& tokenizer, Token token) {
-    return token == kNoToken ? std::string() : std::string(tokenizer.raw_text(token));
-}
-
-// The prompt cut where data begins and ends; only the template's own marks become control tokens.
-std::vector<TextSegment> segments_of(const Rendered& rendered) {
-    std::vector<TextSegment> segments;
-    const std::string_view text = rendered.text;
-    size_t at = 0;
-    const auto add = [&](size_t end, bool trusted) {
-        if (end > at) segments.push_back({text.substr(at, end - at), trusted});
-        at = end;
-    };
-    for (const Rendered::Range& range : rendered.data) {
-        add(range.begin, true);
-        add(range.end, false);
-    }
-    add(text.size(), true);
-    return segments;
 }
 
 Result<void> check_saved(const Json& saved, const std::string& path) {
@@ -126,49 +87,19 @@ Result<std::unique_ptr<ChatSession>> ChatSession::create(const Options& options,
     }
     if (options.escape) system = unescape(system);
     if (!system.empty()) session->set_system(system);
-    if (!options.chat_template_kwargs.empty()) {
-        auto kwargs = parse_json(options.chat_template_kwargs);
-        if (!kwargs) {
-            return Error{Status::BadRequest, "--chat-template-kwargs: " + kwargs.error().message};
-        }
-        if (!kwargs->is_object()) {
-            return Error{Status::BadRequest,
-                         "--chat-template-kwargs: expected a JSON object, got " +
-                             std::string(kwargs->type_name())};
-        }
-        session->kwargs_ = std::move(kwargs).value();
-    }
+    NIB_ASSIGN(session->kwargs_, template_kwargs(options));
     return session;
 }
 
 Result<void> ChatSession::load_template() {
-    std::string source = engine_.model().chat_template;
-    template_from_ = "the model's own";
-    if (!options_.chat_template_file.empty()) {
-        auto file = read_input(options_.chat_template_file);
-        if (!file) return template_error(file.error());
-        source = std::move(file).value();
-        template_from_ = options_.chat_template_file;
-        if (source.empty()) {
-            return Error{Status::BadFile,
-                         "chat template: " + template_from_ + " is empty (line 1)"};
-        }
-    } else if (!options_.chat_template.empty()) {
-        source = builtin_template(options_.chat_template);
-        template_from_ = options_.chat_template;
-        if (source.empty()) {
-            return Error{Status::BadRequest,
-                         "--chat-template: expected the name of a built-in "
-                         "template (chatml), got " +
-                             shown(options_.chat_template)};
-        }
-    }
-    if (source.empty()) {
+    NIB_ASSIGN(ChosenTemplate chosen, choose_template(options_, engine_.model().chat_template));
+    template_from_ = std::move(chosen.from);
+    if (chosen.source.empty()) {
         return Error{Status::BadRequest, "chat template: the model " + engine_.model().path +
                                              " has none; give --chat-template chatml or "
                                              "--chat-template-file FILE, or use nib run"};
     }
-    auto parsed = ChatTemplate::parse(source);
+    auto parsed = ChatTemplate::parse(chosen.source);
     if (!parsed) return template_error(parsed.error());
     template_ = std::move(parsed).value();
     return {};
@@ -184,7 +115,7 @@ Result<std::vector<Token>> ChatSession::render_prompt() const {
     request.eos_token = mark_text(tokenizer, tokenizer.eos());
     const auto rendered = render_chat(*template_, request, std::time(nullptr));
     if (!rendered) return template_error(rendered.error());
-    return tokenizer.encode_segments(segments_of(rendered.value()), true);
+    return encode_rendered(tokenizer, rendered.value());
 }
 
 Result<Completion> ChatSession::answer(const std::function<bool(std::string_view)>& on_text) {

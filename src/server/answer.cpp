@@ -137,26 +137,11 @@ ApiError shutdown_error() {
     return error;
 }
 
-// Counts a request as being at work while it lives.
-class AtWork {
-  public:
-    explicit AtWork(ServerState& server) : server_(server) { server_.counters.at_work++; }
-    ~AtWork() { server_.counters.at_work--; }
-    AtWork(const AtWork&) = delete;
-    AtWork& operator=(const AtWork&) = delete;
-
-  private:
-    ServerState& server_;
-};
-
 // The stream of one request. Everything that it needs lives in it: the handler has returned.
 class AnswerStream final : public BodySource {
   public:
     AnswerStream(AnswerContext context, std::unique_ptr<AnswerFormat> format)
-        : context_(std::move(context)),
-          work_(context_.server),
-          set_(context_),
-          format_(std::move(format)) {}
+        : context_(std::move(context)), set_(context_), format_(std::move(format)) {}
 
     // The first news, or an error that is still an answer of its own.
     std::optional<ApiError> begin(HttpRequest& http) {
@@ -230,7 +215,6 @@ class AnswerStream final : public BodySource {
     }
 
     AnswerContext context_;
-    AtWork work_;
     ChoiceSet set_;
     std::unique_ptr<AnswerFormat> format_;
     std::string waiting_;
@@ -238,7 +222,6 @@ class AnswerStream final : public BodySource {
 };
 
 HttpResponse answer_whole(AnswerContext context, HttpRequest& http, AnswerFormat& format) {
-    const AtWork work(context.server);
     const auto start = Clock::now();
     ChoiceSet set(context);
     if (!set.start()) return error_response(set.error());
@@ -333,20 +316,6 @@ Json token_ids_json(std::span<const GeneratedToken> tokens) {
     for (const GeneratedToken& token : tokens)
         ids.push_back(token.id);
     return ids;
-}
-
-void append_end(const AnswerContext& context,
-                const std::vector<Choice>& choices,
-                const char* object,
-                std::string& out) {
-    if (context.request.include_usage) {
-        Json json = context.base(object);
-        json["choices"] = Json::array();
-        json["usage"] = usage_json(context, choices);
-        json["timings"] = timings_json(choices[0].timings);
-        append_event(out, json);
-    }
-    append_done(out);
 }
 
 Json token_json(const Tokenizer& tokenizer, Token id, float logprob, const char* key) {

@@ -72,12 +72,6 @@ const char* finish_text(const Choice& choice);  // "stop", "length"
 Json usage_json(const AnswerContext& context, const std::vector<Choice>& choices);
 Json timings_json(const Timings& timings);
 Json token_ids_json(std::span<const GeneratedToken> tokens);
-// The end of a stream in OpenAI's forms: the usage if it is wanted, in a chunk without choices, and
-// the last mark.
-void append_end(const AnswerContext& context,
-                const std::vector<Choice>& choices,
-                const char* object,
-                std::string& out);
 // {token, logprob, bytes} with U+FFFD for what is not a character.
 Json token_json(const Tokenizer& tokenizer, Token id, float logprob, const char* key = "logprob");
 

@@ -6,8 +6,6 @@
 namespace nib {
 namespace {
 
-constexpr size_t kShownBytes = 60;
-
 // "field: expected ..." names its field; used where the error comes from deeper inside.
 std::string field_of(const std::string& message) {
     const size_t colon = message.find(": ");
@@ -116,15 +114,6 @@ HttpResponse json_response(const Json& body, int status) {
     response.status = status;
     response.body = dump_json(body);
     return response;
-}
-
-std::string shown_text(std::string_view text) {
-    std::string out = "\"";
-    for (const char c : text.substr(0, kShownBytes)) {
-        const auto byte = static_cast<unsigned char>(c);
-        out += byte < 0x20 || byte == 0x7f ? '?' : c;
-    }
-    return out + (text.size() > kShownBytes ? "...\"" : "\"");
 }
 
 }  // namespace nib

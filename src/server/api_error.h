@@ -32,7 +32,4 @@ ApiError too_long_error(size_t n_prompt, size_t n_ctx);
 // JSON as the body of an answer.
 HttpResponse json_response(const Json& body, int status = 200);
 
-// Text from a client for a message: in quotes, shortened, without control characters.
-std::string shown_text(std::string_view text);
-
 }  // namespace nib

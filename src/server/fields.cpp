@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/server/fields.h"
 
+#include "src/option_values.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,10 +20,18 @@ std::string number_text(double value) {
 }  // namespace
 
 std::string shown_value(const Json& value) {
-    if (value.is_string()) return shown_text(value.get_ref<const std::string&>());
+    if (value.is_string()) return shown(value.get_ref<const std::string&>());
     if (value.is_array()) return "an array";
     if (value.is_object()) return "an object";
     return dump_json(value);
+}
+
+std::optional<int32_t> token_of(const Json& value, int32_t n_vocab) {
+    const bool fits = value.is_number_unsigned()
+                          ? value.get<uint64_t>() < static_cast<uint64_t>(n_vocab)
+                          : value.is_number_integer() && value.get<int64_t>() >= 0 &&
+                                value.get<int64_t>() < n_vocab;
+    return fits ? std::optional(value.get<int32_t>()) : std::nullopt;
 }
 
 Fields::Fields(const Json& object, std::string prefix)

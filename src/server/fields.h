@@ -50,6 +50,8 @@ class Fields {
     std::optional<ApiError> error_;
 };
 
+// The token that a JSON value names; nothing if it is no integer from 0 to n_vocab - 1.
+std::optional<int32_t> token_of(const Json& value, int32_t n_vocab);
 // A value for a message: numbers and words as they are, text quoted and shortened, else its type.
 std::string shown_value(const Json& value);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Answers of /v1/completions: OpenAI's older form, where scores are parallel arrays.
-#include "src/server/answer.h"
-#include "src/server/sse.h"
+#include "src/server/format_openai.h"
 
 #include <map>
 
@@ -16,73 +15,30 @@ int64_t characters(std::string_view text) {
     return n;
 }
 
-class CompletionFormat final : public AnswerFormat {
+// The prompt, where the client wants it in front of the text.
+std::string echoed(const AnswerContext& context, const Choice& choice) {
+    if (!context.request.echo) return {};
+    const std::string& text = context.request.prompt_texts[choice.prompt];
+    return text.empty() ? context.tokenizer().decode(context.request.prompts[choice.prompt]) : text;
+}
+
+class CompletionFormat final : public OpenAiFormat {
   public:
-    Json whole(const AnswerContext& context, const std::vector<Choice>& choices) override {
-        Json json = context.base("text_completion");
-        json["choices"] = Json::array();
-        for (const Choice& choice : choices) {
-            Json entry = {{"index", choice.index},
-                          {"text", echoed(context, choice) + choice.text},
-                          {"finish_reason", finish_text(choice)}};
-            offsets_.erase(choice.index);
-            entry["logprobs"] =
-                context.request.scores ? scores(context, choice, choice.tokens) : Json(nullptr);
-            if (context.request.return_tokens) entry["token_ids"] = token_ids_json(choice.tokens);
-            json["choices"].push_back(std::move(entry));
-        }
-        json["usage"] = usage_json(context, choices);
-        json["timings"] = timings_json(choices[0].timings);
-        json["seed"] = context.request.base.sampling.seed;
-        return json;
-    }
-
-    void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) override {
-        std::string text(news.text);
-        if (news.first) text = echoed(context, news.choice) + text;
-        if (!text.empty() || (context.request.scores && !news.tokens.empty())) {
-            Json json = chunk(context, news.choice.index, text);
-            if (context.request.scores) {
-                json["choices"][0]["logprobs"] = scores(context, news.choice, news.tokens);
-            }
-            if (context.request.return_tokens) {
-                json["choices"][0]["token_ids"] = token_ids_json(news.tokens);
-            }
-            append_event(out, json);
-        }
-        if (!news.last) return;
-        Json json = chunk(context, news.choice.index, "");
-        json["choices"][0]["finish_reason"] = finish_text(news.choice);
-        if (!context.request.include_usage) json["timings"] = timings_json(news.choice.timings);
-        append_event(out, json);
-    }
-
-    void end(const AnswerContext& context,
-             const std::vector<Choice>& choices,
-             std::string& out) override {
-        append_end(context, choices, "text_completion", out);
-    }
+    CompletionFormat() : OpenAiFormat("text_completion", "text_completion") {}
 
   private:
-    static std::string echoed(const AnswerContext& context, const Choice& choice) {
-        if (!context.request.echo) return {};
-        const std::string& text = context.request.prompt_texts[choice.prompt];
-        return text.empty() ? context.tokenizer().decode(context.request.prompts[choice.prompt])
-                            : text;
+    Json message(const AnswerContext& context, const Choice& choice) override {
+        return {{"text", echoed(context, choice) + choice.text}};
     }
-
-    static Json chunk(const AnswerContext& context, int index, const std::string& text) {
-        Json json = context.base("text_completion");
-        json["choices"] = Json::array({{{"index", index},
-                                        {"text", text},
-                                        {"logprobs", nullptr},
-                                        {"finish_reason", nullptr}}});
-        return json;
+    Json piece(const std::string* text) override {
+        return {{"text", text ? *text : std::string()}};
     }
-
+    std::string open(const AnswerContext& context, const Choice& choice, std::string&) override {
+        return echoed(context, choice);
+    }
     Json scores(const AnswerContext& context,
                 const Choice& choice,
-                std::span<const GeneratedToken> tokens) {
+                std::span<const GeneratedToken> tokens) override {
         Json json = {{"tokens", Json::array()},
                      {"token_logprobs", Json::array()},
                      {"top_logprobs", Json::array()},

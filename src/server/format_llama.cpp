@@ -25,13 +25,6 @@ Json probabilities(const AnswerContext& context, std::span<const GeneratedToken>
     return list;
 }
 
-Json ids_of(std::span<const GeneratedToken> tokens) {
-    Json ids = Json::array();
-    for (const GeneratedToken& token : tokens)
-        ids.push_back(token.id);
-    return ids;
-}
-
 const char* stop_type(const Choice& choice) {
     if (choice.ended_by_token) return "eos";
     return choice.stopping_word.empty() ? "limit" : "word";
@@ -51,7 +44,7 @@ class LlamaFormat final : public AnswerFormat {
         if (!news.text.empty() || !news.tokens.empty()) {
             Json json = {{"index", news.choice.index},
                          {"content", news.text},
-                         {"tokens", ids_of(news.tokens)},
+                         {"tokens", token_ids_json(news.tokens)},
                          {"stop", false},
                          {"id_slot", -1},
                          {"tokens_predicted", news.choice.tokens.size()},
@@ -74,7 +67,7 @@ class LlamaFormat final : public AnswerFormat {
         const bool ids = with_text && request.return_tokens;
         Json json = {{"index", choice.index},
                      {"content", with_text ? choice.text : ""},
-                     {"tokens", ids ? ids_of(choice.tokens) : Json::array()},
+                     {"tokens", ids ? token_ids_json(choice.tokens) : Json::array()},
                      {"id_slot", -1},
                      {"stop", true},
                      {"model", context.server.model_id()},

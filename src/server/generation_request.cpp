@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "src/server/generation_request.h"
 
+#include "src/option_values.h"
 #include "src/sample/dry_breakers.h"
 
 #include <charconv>
 #include <cmath>
 #include <limits>
 
-#include <sys/random.h>
-
 namespace nib {
 namespace {
 
 constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
-
-uint64_t fresh_seed() {
-    uint64_t seed = 0;
-    if (getrandom(&seed, 4, 0) != 4) seed = static_cast<uint64_t>(std::time(nullptr));
-    return seed;
-}
 
 struct NumberField {
     const char* name;
@@ -123,14 +116,9 @@ bool read_bias_value(Fields& fields, const Json& value, float& bias) {
 }
 
 bool read_bias_id(Fields& fields, const Json& value, int32_t n_vocab, Token& id) {
-    if (value.is_number_integer()) {
-        const bool fits = value.is_number_unsigned()
-                              ? value.get<uint64_t>() < static_cast<uint64_t>(n_vocab)
-                              : value.get<int64_t>() >= 0 && value.get<int64_t>() < n_vocab;
-        if (fits) {
-            id = value.get<Token>();
-            return true;
-        }
+    if (const auto token = token_of(value, n_vocab)) {
+        id = *token;
+        return true;
     }
     fields.fail_value("logit_bias", "token ids from 0 to " + std::to_string(n_vocab - 1), value);
     return false;
@@ -246,8 +234,7 @@ void read_scores(Fields& fields, Api api, GenerationRequest& out) {
         out.scores = fields.find("logprobs") != nullptr;
         out.top_scores = static_cast<int>(fields.integer("logprobs", 0, 0, kCompletionLogprobsMax));
     }
-    const char* more = fields.first_of({"n_probs"});
-    const auto n_probs = static_cast<int>(fields.integer(more, 0, 0, kProbsMax));
+    const auto n_probs = static_cast<int>(fields.integer("n_probs", 0, 0, kProbsMax));
     if (api == Api::Llama) {
         out.scores = n_probs > 0;
         out.top_scores = n_probs;
@@ -279,7 +266,7 @@ void refuse_constraints(Fields& fields) {
         if (!inside.ok()) return fields.fail(inside.error());
         if (type != "text" && type != "json_object" && type != "json_schema") {
             fields.fail("response_format.type",
-                        "expected text, json_object or json_schema, got " + shown_text(type));
+                        "expected text, json_object or json_schema, got " + shown(type));
         }
         inside.refuse_unless("type", {"\"text\""});
         if (!inside.ok()) fields.fail(inside.error());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/server/prompt_input.h"
 
-#include "src/chat/messages.h"
+#include "src/cli/chat_prompt.h"
 
 #include <algorithm>
 #include <ctime>
@@ -26,12 +26,8 @@ bool read_id(Fields& fields,
              int32_t n_vocab,
              const std::string& where,
              std::vector<Token>& out) {
-    const bool fits = value.is_number_unsigned()
-                          ? value.get<uint64_t>() < static_cast<uint64_t>(n_vocab)
-                          : value.is_number_integer() && value.get<int64_t>() >= 0 &&
-                                value.get<int64_t>() < n_vocab;
-    if (fits) {
-        out.push_back(value.get<Token>());
+    if (const auto token = token_of(value, n_vocab)) {
+        out.push_back(*token);
         return true;
     }
     fields.fail_value(where, "a token id from 0 to " + std::to_string(n_vocab - 1), value);
@@ -94,27 +90,6 @@ class PromptReader {
     PromptList& out_;
 };
 
-std::string mark_text(const Tokenizer& tokenizer, Token token) {
-    return token == kNoToken ? std::string() : std::string(tokenizer.raw_text(token));
-}
-
-// Cut where data begins and ends; only the template's own marks become control tokens.
-std::vector<TextSegment> segments_of(const Rendered& rendered) {
-    std::vector<TextSegment> segments;
-    const std::string_view text = rendered.text;
-    size_t at = 0;
-    const auto add = [&](size_t end, bool trusted) {
-        if (end > at) segments.push_back({text.substr(at, end - at), trusted});
-        at = end;
-    };
-    for (const Rendered::Range& range : rendered.data) {
-        add(range.begin, true);
-        add(range.end, false);
-    }
-    add(text.size(), true);
-    return segments;
-}
-
 bool is_tool_name(const Json& name) {
     if (!name.is_string()) return false;
     const auto& text = name.get_ref<const std::string&>();
@@ -150,10 +125,7 @@ void check_tool(Fields& fields, const Json& tool, const std::string& where) {
 void check_tool_choice(Fields& fields, const Json* tools) {
     const Json* choice = fields.find("tool_choice");
     if (!choice || *choice == "auto" || *choice == "none") return;
-    if (choice->is_string() && *choice != "required") {
-        return fields.fail_value("tool_choice", "none, auto, required or a function", *choice);
-    }
-    if (!choice->is_string() && !choice->is_object()) {
+    if (*choice != "required" && !choice->is_object()) {
         return fields.fail_value("tool_choice", "none, auto, required or a function", *choice);
     }
     if (choice->is_object()) {
@@ -281,10 +253,20 @@ ChatPrompt read_chat(Fields& fields, const ServerState& server) {
         fields.fail("continue_final_message", "expected a last message of the assistant");
         return out;
     }
-    out.tokens = tokenizer.encode_segments(segments_of(*rendered), true);
+    out.tokens = encode_rendered(tokenizer, *rendered);
     out.text = std::move(rendered->text);
     if (out.tokens.empty()) fields.fail("messages", "the chat template made no token of them");
     return out;
+}
+
+HttpResponse answer_chat_prompt(const ServerState& server,
+                                const HttpRequest& http,
+                                const std::function<Json(const ChatPrompt&)>& respond) {
+    return ServerState::answer_fields(http, [&](Fields& fields) -> HttpResponse {
+        server.check_model(fields);
+        if (!fields.ok()) return {};
+        return json_response(respond(read_chat(fields, server)));
+    });
 }
 
 }  // namespace nib

@@ -4,6 +4,7 @@
 #pragma once
 #include "src/server/generation_request.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,9 @@ struct ChatPrompt {
 // messages, tools, chat_template_kwargs, add_generation_prompt, continue_final_message. Marks in
 // messages stay text.
 ChatPrompt read_chat(Fields& fields, const ServerState& server);
+// Answers a chat request with what `respond` tells of its prompt, without generating.
+HttpResponse answer_chat_prompt(const ServerState& server,
+                                const HttpRequest& http,
+                                const std::function<Json(const ChatPrompt&)>& respond);
 
 }  // namespace nib

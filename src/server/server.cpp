@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/server/server.h"
 
+#include "src/option_values.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -221,8 +223,7 @@ std::optional<HttpResponse> Server::admit(const HttpRequest& request, bool spare
     }
     if (const auto denied = check_access(request, route)) return refused(*denied);
     if (!route && allow.empty()) {
-        return refused(
-            plain_error(404, "no such path: " + shown_text(request.head.path), "not_found"));
+        return refused(plain_error(404, "no such path: " + shown(request.head.path), "not_found"));
     }
     if (!route) {
         HttpResponse response =
@@ -288,8 +289,8 @@ HttpResponse Server::problem(int status, const std::string& message) {
 void Server::log(const HttpRequest& request, int status, double ms) {
     if (!log_ || !state_.options().verbose) return;
     char line[256];
-    std::snprintf(line, sizeof line, "%s %s %d %.1f ms", shown_text(request.head.method).c_str(),
-                  shown_text(request.head.path).c_str(), status, ms);
+    std::snprintf(line, sizeof line, "%s %s %d %.1f ms", shown(request.head.method).c_str(),
+                  shown(request.head.path).c_str(), status, ms);
     log_(line);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/server/state.h"
 
-#include "src/chat/messages.h"
-#include "src/cli/output.h"
+#include "src/cli/chat_prompt.h"
+#include "src/option_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,44 +31,25 @@ ServerState::ServerState(const Options& options, ApiKeys keys)
 }
 
 Result<void> ServerState::load_template(const ModelInfo& model) {
-    std::string source = model.chat_template, from = "the model's own";
-    if (!options_.chat_template_file.empty()) {
-        from = options_.chat_template_file;
-        NIB_ASSIGN(source, read_input(from));
-    } else if (!options_.chat_template.empty()) {
-        from = options_.chat_template;
-        source = builtin_template(options_.chat_template);
-        if (source.empty()) {
-            return Error{
-                Status::BadRequest,
-                "--chat-template: expected the name of a built-in template (chatml), got " +
-                    shown_text(from)};
-        }
-    }
-    if (source.empty()) {
+    NIB_ASSIGN(const ChosenTemplate chosen, choose_template(options_, model.chat_template));
+    if (chosen.source.empty()) {
         template_problem_ =
             "the model has no chat template; start the server with --chat-template "
             "chatml or --chat-template-file FILE";
         return {};
     }
-    auto parsed = ChatTemplate::parse(source);
+    auto parsed = ChatTemplate::parse(chosen.source);
     if (parsed) {
         template_ = std::move(parsed).value();
         return {};
     }
     template_problem_ = "chat template: " + parsed.error().message;
-    if (from == "the model's own") return {};  // completions still work
+    if (chosen.own) return {};  // completions still work
     return Error{Status::BadFile, template_problem_};
 }
 
 Result<void> ServerState::set_engine(std::unique_ptr<Engine> engine) {
-    if (!options_.chat_template_kwargs.empty()) {
-        auto kwargs = parse_json(options_.chat_template_kwargs);
-        if (!kwargs || !kwargs->is_object()) {
-            return Error{Status::BadRequest, "--chat-template-kwargs: expected a JSON object"};
-        }
-        kwargs_ = std::move(kwargs).value();
-    }
+    NIB_ASSIGN(kwargs_, nib::template_kwargs(options_));
     NIB_TRY(load_template(engine->model()));
     owned_engine_ = std::move(engine);
     engine_ = owned_engine_.get();
@@ -103,22 +84,26 @@ uint64_t ServerState::salt_of(const HttpRequest& request) const {
     return text_hash(bearer_key(request.header("authorization")));
 }
 
-std::optional<Json> ServerState::parse_body(const HttpRequest& request, ApiError& error) {
+HttpResponse ServerState::answer_fields(const HttpRequest& request,
+                                        const std::function<HttpResponse(Fields&)>& respond) {
     JsonLimits limits;
     limits.depth = kJsonDepthMax;
     limits.values = kJsonValuesMax;
     limits.string_bytes = std::max<uint64_t>(limits.string_bytes, request.body.size());
-    auto parsed = parse_json(request.body, limits);
-    if (!parsed) {
-        error = from_error(parsed.error(), 1);
-        error.code = "invalid_json";
-        error.param.clear();
-        return std::nullopt;
-    }
-    if (parsed->is_object()) return std::move(parsed).value();
-    error.message = "body: expected a JSON object, got " + shown_value(*parsed);
+    const auto parsed = parse_json(request.body, limits);
+    ApiError error;
     error.code = "invalid_json";
-    return std::nullopt;
+    if (!parsed) {
+        error.message = parsed.error().message;
+        return error_response(error);
+    }
+    if (!parsed->is_object()) {
+        error.message = "body: expected a JSON object, got " + shown_value(*parsed);
+        return error_response(error);
+    }
+    Fields fields(*parsed);
+    HttpResponse response = respond(fields);
+    return fields.ok() ? response : error_response(fields.error());
 }
 
 void ServerState::check_model(Fields& fields) const {
@@ -130,7 +115,7 @@ void ServerState::check_model(Fields& fields) const {
     }
     ApiError error;
     error.status = 404;
-    error.message = "model: expected " + shown_text(model_id_) + ", got " + shown_text(name);
+    error.message = "model: expected " + shown(model_id_) + ", got " + shown(name);
     error.param = "model";
     error.code = "model_not_found";
     fields.fail(std::move(error));

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,14 +56,15 @@ class ServerState {
     std::string client_of(const HttpRequest& request) const;
     uint64_t salt_of(const HttpRequest& request) const;
 
-    // The body as a JSON object; the error otherwise.
-    static std::optional<Json> parse_body(const HttpRequest& request, ApiError& error);
+    // Reads the body as a JSON object and answers with what `respond` makes of its fields, or with
+    // the first problem: of the body, or one that `respond` left in the fields.
+    static HttpResponse answer_fields(const HttpRequest& request,
+                                      const std::function<HttpResponse(Fields&)>& respond);
     // The model's name in a request must be ours, if it is there.
     void check_model(Fields& fields) const;
 
     struct Counters {
         std::atomic<uint64_t> unauthorized{0}, forbidden{0}, busy{0}, unavailable{0}, malformed{0};
-        std::atomic<int64_t> at_work{0};  // requests inside their handlers or streams
     };
     Counters counters;
 

@@ -6,13 +6,10 @@ namespace nib {
 namespace {
 
 HttpResponse handle(ServerState& server, HttpRequest& http) {
-    ApiError error;
-    const auto body = ServerState::parse_body(http, error);
-    if (!body) return error_response(error);
-    Fields fields(*body);
-    const ChatPrompt prompt = read_chat(fields, server);
-    if (!fields.ok()) return error_response(fields.error());
-    return json_response({{"prompt", prompt.text}});
+    return ServerState::answer_fields(http, [&](Fields& fields) {
+        const ChatPrompt prompt = read_chat(fields, server);
+        return json_response({{"prompt", prompt.text}});
+    });
 }
 
 }  // namespace

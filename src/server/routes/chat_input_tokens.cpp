@@ -6,16 +6,9 @@ namespace nib {
 namespace {
 
 HttpResponse handle(ServerState& server, HttpRequest& http) {
-    ApiError error;
-    const auto body = ServerState::parse_body(http, error);
-    if (!body) return error_response(error);
-    Fields fields(*body);
-    server.check_model(fields);
-    ChatPrompt prompt;
-    if (fields.ok()) prompt = read_chat(fields, server);
-    if (!fields.ok()) return error_response(fields.error());
-    return json_response(
-        {{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}});
+    return answer_chat_prompt(server, http, [](const ChatPrompt& prompt) -> Json {
+        return {{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}};
+    });
 }
 
 }  // namespace

@@ -7,15 +7,9 @@ namespace {
 
 // What a chat request would be for the model, as text and as tokens.
 HttpResponse handle(ServerState& server, HttpRequest& http) {
-    ApiError error;
-    const auto body = ServerState::parse_body(http, error);
-    if (!body) return error_response(error);
-    Fields fields(*body);
-    server.check_model(fields);
-    ChatPrompt prompt;
-    if (fields.ok()) prompt = read_chat(fields, server);
-    if (!fields.ok()) return error_response(fields.error());
-    return json_response({{"prompt", prompt.text}, {"token_ids", prompt.tokens}});
+    return answer_chat_prompt(server, http, [](const ChatPrompt& prompt) -> Json {
+        return {{"prompt", prompt.text}, {"token_ids", prompt.tokens}};
+    });
 }
 
 }  // namespace

@@ -6,16 +6,13 @@ namespace nib {
 namespace {
 
 HttpResponse handle(ServerState& server, HttpRequest& http) {
-    ApiError error;
-    const auto body = ServerState::parse_body(http, error);
-    if (!body) return error_response(error);
-    Fields fields(*body);
-    const Json* tokens = fields.array("tokens", kJsonValuesMax);
-    if (fields.ok() && !tokens) fields.fail("tokens", "expected an array of token ids");
-    std::vector<Token> ids;
-    if (fields.ok()) ids = read_ids(fields, *tokens, server.tokenizer().n_vocab(), "tokens");
-    if (!fields.ok()) return error_response(fields.error());
-    return json_response({{"content", server.tokenizer().decode(ids, true)}});
+    return ServerState::answer_fields(http, [&](Fields& fields) -> HttpResponse {
+        const Json* tokens = fields.array("tokens", kJsonValuesMax);
+        if (fields.ok() && !tokens) fields.fail("tokens", "expected an array of token ids");
+        if (!fields.ok()) return {};
+        const auto ids = read_ids(fields, *tokens, server.tokenizer().n_vocab(), "tokens");
+        return json_response({{"content", server.tokenizer().decode(ids, true)}});
+    });
 }
 
 }  // namespace

@@ -64,16 +64,13 @@ EmbeddingsRequest read_request(Fields& fields, const ServerState& server) {
     return r;
 }
 
-// Runs the inputs, as many at a time as the engine does. Empty with an error, or if the client
-// left.
-std::vector<std::vector<float>> compute(ServerState& server,
-                                        HttpRequest& http,
-                                        const EmbeddingsRequest& r,
-                                        ApiError& error) {
+// Runs the inputs, as many at a time as the engine does.
+Result<std::vector<std::vector<float>>> compute(ServerState& server,
+                                                const HttpRequest& http,
+                                                const EmbeddingsRequest& r) {
     std::vector<std::vector<float>> vectors;
     std::deque<std::unique_ptr<Stream>> running;
     size_t submitted = 0;
-    const auto fail = [&](const Error& e) { error = from_error(e, server.retry_after()); };
     while (vectors.size() < r.inputs.size()) {
         while (submitted < r.inputs.size() &&
                running.size() < static_cast<size_t>(server.options().parallel)) {
@@ -84,22 +81,18 @@ std::vector<std::vector<float>> compute(ServerState& server,
             request.cache_salt = server.salt_of(http);
             auto stream = server.engine()->submit(std::move(request));
             if (!stream && stream.error().status == Status::Busy && !running.empty()) break;
-            if (!stream) return fail(stream.error()), std::vector<std::vector<float>>();
+            if (!stream) return stream.error();
             running.push_back(std::move(stream).value());
             submitted++;
         }
         auto event = running.front()->next(milliseconds(kGonePollMs));
-        if (!event) {
-            if (http.is_gone && http.is_gone()) return {};
-            if (server.phase() != ServerPhase::Ending) continue;
-            return fail({Status::Cancelled, "the server is shutting down"}),
-                   std::vector<std::vector<float>>();
-        }
-        if (!event->done) continue;
-        if (event->error) return fail(*event->error), std::vector<std::vector<float>>();
+        if (http.is_gone()) return Error{Status::Cancelled, "the client left"};
+        if (server.phase() == ServerPhase::Ending)
+            return Error{Status::Cancelled, "the server is shutting down"};
+        if (!event || !event->done) continue;
+        if (event->error) return *event->error;
+        if (event->embedding.empty()) return Error{Status::Cancelled, "cancelled"};
         running.pop_front();
-        if (event->embedding.empty())
-            return fail({Status::Cancelled, "cancelled"}), std::vector<std::vector<float>>();
         if (r.unit) make_unit(event->embedding);
         vectors.push_back(std::move(event->embedding));
     }
@@ -107,27 +100,29 @@ std::vector<std::vector<float>> compute(ServerState& server,
 }
 
 HttpResponse handle(ServerState& server, HttpRequest& http) {
-    ApiError error;
-    const auto body = ServerState::parse_body(http, error);
-    if (!body) return error_response(error);
-    Fields fields(*body);
-    const EmbeddingsRequest request = read_request(fields, server);
-    if (!fields.ok()) return error_response(fields.error());
-    const auto vectors = compute(server, http, request, error);
-    if (vectors.empty()) return error_response(error);
-    Json data = Json::array();
-    size_t n_tokens = 0;
-    for (size_t i = 0; i < vectors.size(); i++) {
-        n_tokens += request.inputs[i].size();
-        const auto& v = vectors[i];
-        data.push_back({{"object", "embedding"},
-                        {"index", i},
-                        {"embedding", request.base64 ? Json(base64_of_floats(v)) : Json(v)}});
-    }
-    return json_response({{"object", "list"},
-                          {"data", std::move(data)},
-                          {"model", server.model_id()},
-                          {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
+    return ServerState::answer_fields(http, [&](Fields& fields) -> HttpResponse {
+        const EmbeddingsRequest request = read_request(fields, server);
+        if (!fields.ok()) return {};
+        const auto vectors = compute(server, http, request);
+        if (!vectors) {
+            fields.fail(from_error(vectors.error(), server.retry_after()));
+            return {};
+        }
+        Json data = Json::array();
+        size_t n_tokens = 0;
+        for (size_t i = 0; i < vectors->size(); i++) {
+            n_tokens += request.inputs[i].size();
+            const auto& v = (*vectors)[i];
+            data.push_back({{"object", "embedding"},
+                            {"index", i},
+                            {"embedding", request.base64 ? Json(base64_of_floats(v)) : Json(v)}});
+        }
+        return json_response(
+            {{"object", "list"},
+             {"data", std::move(data)},
+             {"model", server.model_id()},
+             {"usage", {{"prompt_tokens", n_tokens}, {"total_tokens", n_tokens}}}});
+    });
 }
 
 }  // namespace

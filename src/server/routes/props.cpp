@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "src/cli/chat_prompt.h"
 #include "src/server/generation_request.h"
 #include "src/server/route.h"
 
@@ -8,9 +9,6 @@ namespace {
 HttpResponse handle(ServerState& server, HttpRequest&) {
     const ModelInfo& model = server.engine()->model();
     const Tokenizer& tokenizer = server.tokenizer();
-    const auto mark = [&](Token id) {
-        return id == kNoToken ? std::string() : std::string(tokenizer.raw_text(id));
-    };
     GenerationRequest defaults;
     defaults.base.sampling = server.options().sampling;
     defaults.base.max_tokens = server.options().predict;
@@ -27,8 +25,8 @@ HttpResponse handle(ServerState& server, HttpRequest&) {
          {"chat_template",
           server.chat_template() ? server.chat_template()->source() : std::string()},
          {"modalities", {{"vision", false}, {"audio", false}}},
-         {"bos_token", mark(tokenizer.bos())},
-         {"eos_token", mark(tokenizer.eos())},
+         {"bos_token", mark_text(tokenizer, tokenizer.bos())},
+         {"eos_token", mark_text(tokenizer, tokenizer.eos())},
          {"build_info", "nib, " + model.backend},
          {"is_sleeping", false},
          {"limits", std::move(limits)}});

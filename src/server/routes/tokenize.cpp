@@ -8,10 +8,8 @@ namespace {
 // The bytes of a token as text if they are characters, else as numbers.
 Json piece_json(const Tokenizer& tokenizer, Token id) {
     const std::string piece = tokenizer.piece(id, true);
-    if (parse_json(dump_json(Json(piece))).ok() &&
-        parse_json(dump_json(Json(piece)))->get<std::string>() == piece) {
-        return piece;
-    }
+    const auto parsed = parse_json(dump_json(Json(piece)));
+    if (parsed && parsed->get<std::string>() == piece) return piece;
     Json bytes = Json::array();
     for (const char c : piece)
         bytes.push_back(static_cast<unsigned char>(c));
@@ -19,23 +17,21 @@ Json piece_json(const Tokenizer& tokenizer, Token id) {
 }
 
 HttpResponse handle(ServerState& server, HttpRequest& http) {
-    ApiError error;
-    const auto body = ServerState::parse_body(http, error);
-    if (!body) return error_response(error);
-    Fields fields(*body);
-    const std::string content = fields.text("content", "", http.body.size());
-    const bool add_special = fields.boolean("add_special", false);
-    const bool parse_special = fields.boolean("parse_special", true);
-    const bool with_pieces = fields.boolean("with_pieces", false);
-    if (fields.ok() && !fields.find("content")) fields.fail("content", "expected a string");
-    if (!fields.ok()) return error_response(fields.error());
-    const Tokenizer& tokenizer = server.tokenizer();
-    const auto ids = tokenizer.encode(content, add_special, parse_special);
-    if (!with_pieces) return json_response({{"tokens", ids}});
-    Json tokens = Json::array();
-    for (const Token id : ids)
-        tokens.push_back({{"id", id}, {"piece", piece_json(tokenizer, id)}});
-    return json_response({{"tokens", std::move(tokens)}});
+    return ServerState::answer_fields(http, [&](Fields& fields) -> HttpResponse {
+        const std::string content = fields.text("content", "", http.body.size());
+        const bool add_special = fields.boolean("add_special", false);
+        const bool parse_special = fields.boolean("parse_special", true);
+        const bool with_pieces = fields.boolean("with_pieces", false);
+        if (!fields.find("content")) fields.fail("content", "expected a string");
+        if (!fields.ok()) return {};
+        const Tokenizer& tokenizer = server.tokenizer();
+        const auto ids = tokenizer.encode(content, add_special, parse_special);
+        if (!with_pieces) return json_response({{"tokens", ids}});
+        Json tokens = Json::array();
+        for (const Token id : ids)
+            tokens.push_back({{"id", id}, {"piece", piece_json(tokenizer, id)}});
+        return json_response({{"tokens", std::move(tokens)}});
+    });
 }
 
 }  // namespace
