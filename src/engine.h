@@ -54,7 +54,7 @@ enum class FinishReason { Stop, Length, Cancelled };
 const char* finish_reason_name(FinishReason reason);
 
 struct Timings {
-    int32_t prompt_n = 0;  // tokens computed for the prompt
+    int32_t prompt_n = 0;  // tokens of the prompt that were computed
     int32_t cached_n = 0;  // tokens of the prompt that were in the cache
     double prompt_ms = 0;  // from the start of its first step to its first token
     int32_t predicted_n = 0;

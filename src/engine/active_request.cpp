@@ -80,7 +80,10 @@ bool ActiveRequest::at_limit() const {
 }
 
 bool ActiveRequest::take_logits(std::span<const float> logits, EngineClock::time_point now) {
-    if (n_chosen() == 0) first_token_at_ = now;
+    if (n_chosen() == 0) {
+        first_token_at_ = now;
+        timings_.prompt_n = static_cast<int32_t>(prompt_size()) - timings_.cached_n;
+    }
     last_token_at_ = now;
     if (at_limit()) return end(FinishReason::Length);
     auto chosen = sampler_->sample(logits, tokens.size());
@@ -105,8 +108,10 @@ bool ActiveRequest::take_logits(std::span<const float> logits, EngineClock::time
 }
 
 void ActiveRequest::tell_prompt_done(EngineClock::time_point now) {
+    const auto so_far = static_cast<int32_t>(std::min(done, prompt_size()));
+    timings_.prompt_n = std::max(timings_.prompt_n, so_far - timings_.cached_n);
     update_timings(now);
-    channel_->set_prompt_done(static_cast<int32_t>(std::min(done, prompt_size())), timings_);
+    channel_->set_prompt_done(so_far, timings_);
 }
 
 void ActiveRequest::update_timings(EngineClock::time_point now) {

@@ -307,7 +307,6 @@ void EngineLoop::admit(ActiveRequest& r) {
         r.has_started = true;
         r.started = now;
         r.timings().cached_n = static_cast<int32_t>(r.done);
-        r.timings().prompt_n = static_cast<int32_t>(r.prompt_size() - r.done);
         stats_.queue_time.add(seconds(now - r.submitted));
         stats_.cached_tokens += r.done;
     } else {

@@ -191,12 +191,16 @@ class AnswerStream final : public BodySource {
         for (const int32_t processed : {cached, done}) {
             if (processed <= choice.prompt_told || done < cached) continue;
             choice.prompt_told = processed;
-            format_->progress(context_, choice,
-                              {{"total", context_.request.prompts[choice.prompt].size()},
-                               {"cache", cached},
-                               {"processed", processed},
-                               {"time_ms", static_cast<int64_t>(choice.timings.prompt_ms)}},
-                              out);
+            Timings until = choice.timings;
+            until.prompt_n = processed - cached;
+            if (until.prompt_n == 0) until.prompt_ms = 0;
+            Json told = {{"prompt_progress",
+                          {{"total", context_.request.prompts[choice.prompt].size()},
+                           {"cache", cached},
+                           {"processed", processed},
+                           {"time_ms", static_cast<int64_t>(until.prompt_ms)}}}};
+            if (context_.request.timings_per_token) told["timings"] = timings_json(until);
+            format_->progress(context_, choice, told, out);
         }
     }
 

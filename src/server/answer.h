@@ -51,10 +51,11 @@ class AnswerFormat {
     virtual ~AnswerFormat() = default;
     virtual Json whole(const AnswerContext& context, const std::vector<Choice>& choices) = 0;
     virtual void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) = 0;
-    // How far the prompt of a choice is, before its first news; `progress` as llama-server has it.
+    // How far the prompt of a choice is, before its first news: what llama-server has under
+    // "prompt_progress", and the timings until there if they are wanted.
     virtual void progress(const AnswerContext& context,
                           const Choice& choice,
-                          Json progress,
+                          const Json& told,
                           std::string& out) = 0;
     // After the last news of all choices.
     virtual void end(const AnswerContext& context,

@@ -77,10 +77,10 @@ class LlamaFormat final : public AnswerFormat {
 
     void progress(const AnswerContext& context,
                   const Choice& choice,
-                  Json progress,
+                  const Json& told,
                   std::string& out) override {
         Json json = piece(context, choice, {}, {});
-        json["prompt_progress"] = std::move(progress);
+        json.update(told);
         append_event(out, json);
     }
 

@@ -46,10 +46,10 @@ void OpenAiFormat::news(const AnswerContext& context, const ChoiceNews& news, st
 
 void OpenAiFormat::progress(const AnswerContext& context,
                             const Choice& choice,
-                            Json progress,
+                            const Json& told,
                             std::string& out) {
     Json json = chunk(context, choice.index, piece(nullptr));
-    json["prompt_progress"] = std::move(progress);
+    json.update(told);
     append_event(out, json);
 }
 

@@ -12,7 +12,7 @@ class OpenAiFormat : public AnswerFormat {
     void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) final;
     void progress(const AnswerContext& context,
                   const Choice& choice,
-                  Json progress,
+                  const Json& told,
                   std::string& out) final;
     void end(const AnswerContext& context,
              const std::vector<Choice>& choices,

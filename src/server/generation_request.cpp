@@ -124,17 +124,33 @@ bool read_bias_id(Fields& fields, const Json& value, int32_t n_vocab, Token& id)
     return false;
 }
 
-void read_bias_object(Fields& fields, const Json& object, int32_t n_vocab, SamplingParams& p) {
+// Of a token, or of every token of a text.
+bool add_bias(
+    Fields& fields, const Json& what, float bias, const Tokenizer& tokenizer, SamplingParams& p) {
+    if (what.is_string()) {
+        const auto& text = what.get_ref<const std::string&>();
+        for (const Token id : tokenizer.encode(text.substr(0, kStopBytesMax), false, false))
+            p.logit_bias.emplace_back(id, bias);
+        return true;
+    }
+    Token id = 0;
+    if (!read_bias_id(fields, what, tokenizer.n_vocab(), id)) return false;
+    p.logit_bias.emplace_back(id, bias);
+    return true;
+}
+
+void read_bias_object(Fields& fields,
+                      const Json& object,
+                      const Tokenizer& tokenizer,
+                      SamplingParams& p) {
     for (const auto& [key, value] : object.items()) {
         int64_t number = -1;
         const char* end = key.data() + key.size();
         const auto parsed = std::from_chars(key.data(), end, number);
         const bool is_id = parsed.ec == std::errc() && parsed.ptr == end;
-        Token id = 0;
         float bias = 0;
-        if (!read_bias_id(fields, is_id ? Json(number) : Json(key), n_vocab, id)) return;
         if (!read_bias_value(fields, value, bias)) return;
-        p.logit_bias.emplace_back(id, bias);
+        if (!add_bias(fields, is_id ? Json(number) : Json(key), bias, tokenizer, p)) return;
     }
 }
 
@@ -148,16 +164,7 @@ void read_bias_array(Fields& fields,
         }
         float bias = 0;
         if (!read_bias_value(fields, entry[1], bias)) return;
-        if (entry[0].is_string()) {
-            const auto& text = entry[0].get_ref<const std::string&>();
-            for (const Token id : tokenizer.encode(text.substr(0, kStopBytesMax), false, false)) {
-                p.logit_bias.emplace_back(id, bias);
-            }
-            continue;
-        }
-        Token id = 0;
-        if (!read_bias_id(fields, entry[0], tokenizer.n_vocab(), id)) return;
-        p.logit_bias.emplace_back(id, bias);
+        if (!add_bias(fields, entry[0], bias, tokenizer, p)) return;
     }
 }
 
@@ -172,7 +179,7 @@ void read_logit_bias(Fields& fields, const Tokenizer& tokenizer, SamplingParams&
                                              " entries, got " + std::to_string(value->size()));
     }
     if (value->is_object()) {
-        read_bias_object(fields, *value, tokenizer.n_vocab(), p);
+        read_bias_object(fields, *value, tokenizer, p);
     } else {
         read_bias_array(fields, *value, tokenizer, p);
     }

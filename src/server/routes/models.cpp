@@ -8,8 +8,9 @@ namespace {
 HttpResponse handle(ServerState& server, HttpRequest&) {
     const ModelInfo& model = server.engine()->model();
     Json aliases = Json::array();
-    for (const std::string& alias : server.options().aliases)
-        aliases.push_back(alias);
+    for (const std::string& alias : server.options().aliases) {
+        if (alias != kAnyName) aliases.push_back(alias);
+    }
     if (aliases.empty() && !model.name.empty()) aliases.push_back(model.name);
     Json entry = {{"id", server.model_id()},
                   {"object", "model"},
