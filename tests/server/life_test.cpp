@@ -3,13 +3,10 @@
 #include "tests/server/fixture.h"
 
 #include <atomic>
-#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace nib::test {
 namespace {
@@ -101,14 +98,6 @@ TEST(Life, AnEndedStreamSaysSoAndIsWellFormed) {
     EXPECT_TRUE(server.comes_to_rest());
 }
 
-long resident_kib() {
-    std::ifstream in("/proc/self/status");
-    for (std::string line; std::getline(in, line);) {
-        if (line.rfind("RssAnon:", 0) == 0) return std::stol(line.substr(8));
-    }
-    return 0;
-}
-
 TEST(Life, OverloadIsAnsweredAndLeavesNothingBehind) {
     TinyServer::Setup setup;
     setup.engine.parallel = 2;
@@ -167,56 +156,6 @@ TEST(Life, ASlowReaderDoesNotHoldUpOthers) {
     sleeper.close();
     EXPECT_TRUE(server.comes_to_rest());
 }
-
-// `nib serve` as a process of its own.
-class Program {
-  public:
-    explicit Program(std::vector<std::string> args) {
-        args.insert(args.begin(), {nib_path(), "serve"});
-        int out[2];
-        EXPECT_EQ(pipe(out), 0);
-        pid_ = fork();
-        if (pid_ == 0) {
-            dup2(out[1], 2);
-            ::close(out[0]);
-            std::vector<char*> argv;
-            for (auto& a : args)
-                argv.push_back(a.data());
-            argv.push_back(nullptr);
-            execv(argv[0], argv.data());
-            _exit(127);
-        }
-        ::close(out[1]);
-        err_ = out[0];
-    }
-    ~Program() {
-        if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
-        ::close(err_);
-    }
-    // Reads stderr up to a line that holds the text; false at its end.
-    bool wait_for(const std::string& text) {
-        char c;
-        while (seen_.find(text) == std::string::npos && read(err_, &c, 1) == 1)
-            seen_ += c;
-        return seen_.find(text) != std::string::npos;
-    }
-    void signal(int number) const { kill(pid_, number); }
-    int exit_code() {
-        int status = 0;
-        waitpid(std::exchange(pid_, 0), &status, 0);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-    int port() {
-        EXPECT_TRUE(wait_for("ready"));
-        const size_t at = seen_.find("127.0.0.1:");
-        return at == std::string::npos ? 0 : std::stoi(seen_.substr(at + 10));
-    }
-
-  private:
-    pid_t pid_ = 0;
-    int err_ = -1;
-    std::string seen_;
-};
 
 TEST(ServeProgram, SigtermMidStreamEndsWellAndExitsWithZero) {
     const TinyFile model("llama", {.type = "f32", .chat_template = kTinyTemplate});
