@@ -3,14 +3,18 @@
 #include "src/server/answer.h"
 #include "src/server/sse.h"
 
+#include <cmath>
+
 namespace nib {
 namespace {
 
 Json probabilities(const AnswerContext& context, std::span<const GeneratedToken> tokens) {
     const bool after = context.request.base.post_sampling_probs;
     const char* top_key = after ? "top_probs" : "top_logprobs";
+    // What the chain left is told as probabilities, as clients of this form expect.
     const auto entry = [&](Token id, float logprob) {
-        Json json = token_json(context.tokenizer(), id, logprob);
+        Json json = token_json(context.tokenizer(), id, after ? std::exp(logprob) : logprob,
+                               after ? "prob" : "logprob");
         json["id"] = id;
         return json;
     };

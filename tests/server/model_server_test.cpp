@@ -119,6 +119,24 @@ TEST_F(ModelServer, ProbabilitiesAreTheModelsWhateverTheChainKeeps) {
     }
 }
 
+TEST_F(ModelServer, ProbabilitiesAfterTheChainAreProbabilities) {
+    NEEDS_MODEL(smol_path())
+    const auto server = smol();
+    const Json answer = ask(
+        *server,
+        greedy("It is amazing how much our world", 3,
+               {{"temperature", 1}, {"top_k", 3}, {"n_probs", 10}, {"post_sampling_probs", true}}));
+    for (const Json& token : answer["completion_probabilities"]) {
+        EXPECT_FALSE(token.contains("logprob"));
+        EXPECT_GT(token.value("prob", 0.0), 0);
+        ASSERT_LE(token["top_probs"].size(), 3u);
+        double sum = 0;
+        for (const Json& entry : token["top_probs"])
+            sum += entry.value("prob", 0.0);
+        EXPECT_NEAR(sum, 1, 1e-4);
+    }
+}
+
 TEST_F(ModelServer, EachRequestHasASeedOfItsOwnAndATextThatItGivesAgain) {
     NEEDS_MODEL(smol_path())
     const auto server = smol({.parallel = 4});
