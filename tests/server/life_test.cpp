@@ -2,7 +2,6 @@
 // Clients that leave, servers that end, more requests than there is room for.
 #include "tests/server/fixture.h"
 
-#include <atomic>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -96,48 +95,6 @@ TEST(Life, AnEndedStreamSaysSoAndIsWellFormed) {
         EXPECT_EQ(answer.status, 503);  // it had not begun
     }
     EXPECT_TRUE(server.comes_to_rest());
-}
-
-TEST(Life, OverloadIsAnsweredAndLeavesNothingBehind) {
-    TinyServer::Setup setup;
-    setup.engine.parallel = 2;
-    setup.engine.queue_limit = 4;
-    TinyServer server(std::move(setup));
-    std::atomic<int> good{0}, busy{0}, wrong{0};
-    const auto storm = [&] {
-        std::vector<std::thread> clients;
-        for (int c = 0; c < 16; c++) {
-            clients.emplace_back([&, c] {
-                for (int i = 0; i < 16; i++) {
-                    const auto answer = server.post(
-                        "/v1/completions", {{"prompt", "client " + std::to_string(c * 100 + i)},
-                                            {"max_tokens", 12},
-                                            {"ignore_eos", true}});
-                    if (answer.status == 200)
-                        good++;
-                    else if ((answer.status == 429 || answer.status == 503) &&
-                             answer.has("retry-after"))
-                        busy++;
-                    else
-                        wrong++;
-                }
-            });
-        }
-        for (auto& t : clients)
-            t.join();
-    };
-    storm();
-    ASSERT_TRUE(server.comes_to_rest());
-    const long before = resident_kib();
-    storm();
-    ASSERT_TRUE(server.comes_to_rest());
-    EXPECT_EQ(wrong, 0);
-    EXPECT_GT(good, 0);
-    EXPECT_EQ(good + busy, 512);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    EXPECT_LT(resident_kib() - before, 16 << 10);
-#endif
-    EXPECT_EQ(server.get("/health").status, 200);
 }
 
 TEST(Life, ASlowReaderDoesNotHoldUpOthers) {
