@@ -12,6 +12,7 @@ namespace {
 Json probabilities(const AnswerContext& context, std::span<const GeneratedToken> tokens) {
     const bool after = context.request.base.post_sampling_probs;
     const char* top_key = after ? "top_probs" : "top_logprobs";
+    // What the chain left is told as probabilities, as clients of this form expect.
     const auto entry = [&](Token id, float logprob) {
         Json json = after ? token_json(context.tokenizer(), id, std::exp(logprob), "prob")
                           : token_json(context.tokenizer(), id, logprob);

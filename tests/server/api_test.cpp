@@ -241,49 +241,6 @@ TEST_F(Api, TokensAndBack) {
     EXPECT_EQ(pieces[0]["piece"], "h");
 }
 
-// The deltas of a stream, joined for each choice.
-struct Streamed {
-    std::map<int, std::string> texts, finishes;
-    Json usage;
-    size_t events = 0;
-};
-Streamed read_stream(const HttpAnswer& answer, const char* kind) {
-    Streamed all;
-    EXPECT_EQ(answer.status, 200) << answer.body;
-    EXPECT_TRUE(answer.whole);
-    EXPECT_EQ(answer.header("content-type"), "text/event-stream");
-    const auto events = answer.events();
-    if (events.empty()) {
-        ADD_FAILURE() << "no events";
-        return all;
-    }
-    if (std::string(kind) != "llama") {
-        EXPECT_EQ(events.back(), "[DONE]");
-    }
-    for (const std::string& text : events) {
-        if (text == "[DONE]") continue;
-        auto event = parse_json(text);
-        EXPECT_TRUE(event.ok()) << text;
-        if (!event.ok()) continue;
-        all.events++;
-        if (std::string(kind) == "llama") {
-            all.texts[0] += event->value("content", "");
-            if (event->value("stop", false)) all.finishes[0] = event->value("stop_type", "");
-            continue;
-        }
-        if (event->contains("usage") && !(*event)["usage"].is_null()) all.usage = (*event)["usage"];
-        for (const Json& choice : (*event)["choices"]) {
-            const int index = choice["index"];
-            const Json& text_of = std::string(kind) == "chat" ? choice["delta"] : choice;
-            const char* field = std::string(kind) == "chat" ? "content" : "text";
-            if (text_of.contains(field) && text_of[field].is_string())
-                all.texts[index] += text_of[field].get<std::string>();
-            if (choice["finish_reason"].is_string()) all.finishes[index] = choice["finish_reason"];
-        }
-    }
-    return all;
-}
-
 TEST_F(Api, StreamsSayWhatWholeAnswersSay) {
     const Json messages = {{{"role", "user"}, {"content", "tell"}}};
     for (const Json& more : {Json{{"temperature", 0}}, Json{{"seed", 5}, {"temperature", 1.2}},

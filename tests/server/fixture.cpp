@@ -3,18 +3,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
+#include <fstream>
 #include <thread>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace nib::test {
 namespace {
 
-constexpr int kWaitMs = 10'000;
+constexpr int kWaitMs = 60'000;
 
 std::string lower_case(std::string text) {
     for (char& c : text)
@@ -64,6 +67,48 @@ std::vector<std::string> HttpAnswer::events() const {
         events.push_back(line.substr(std::min<size_t>(6, line.size())));
     }
     return events;
+}
+
+Streamed read_stream(const HttpAnswer& answer, std::string_view kind) {
+    Streamed all;
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_TRUE(answer.whole);
+    EXPECT_EQ(answer.header("content-type"), "text/event-stream");
+    const auto events = answer.events();
+    if (events.empty()) {
+        ADD_FAILURE() << "no events";
+        return all;
+    }
+    if (kind != "llama") {
+        EXPECT_EQ(events.back(), "[DONE]");
+    }
+    for (const std::string& text : events) {
+        if (text == "[DONE]") continue;
+        auto event = parse_json(text);
+        EXPECT_TRUE(event.ok()) << text;
+        if (!event.ok()) continue;
+        all.events++;
+        all.last = *event;
+        if (kind == "llama") {
+            all.texts[0] += event->value("content", "");
+            if (!event->value("stop", false)) continue;
+            all.finishes[0] = event->value("stop_type", "");
+            all.ends++;
+            continue;
+        }
+        if (event->contains("usage") && !(*event)["usage"].is_null()) all.usage = (*event)["usage"];
+        for (const Json& choice : (*event)["choices"]) {
+            const int index = choice["index"];
+            const Json& text_of = kind == "chat" ? choice["delta"] : choice;
+            const char* field = kind == "chat" ? "content" : "text";
+            if (text_of.contains(field) && text_of[field].is_string())
+                all.texts[index] += text_of[field].get<std::string>();
+            if (!choice["finish_reason"].is_string()) continue;
+            all.finishes[index] = choice["finish_reason"];
+            all.ends++;
+        }
+    }
+    return all;
 }
 
 RawClient::RawClient(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -181,26 +226,36 @@ std::string post_text(std::string_view path, std::string_view body, std::string_
            std::string(body);
 }
 
-TinyServer::TinyServer(Setup setup) : file_(setup.arch, model_with(setup.chat_template)) {
-    setup.options.model = file_.path();
-    setup.options.parallel = setup.engine.parallel;
-    setup.http.hosts = setup.options.hosts;
-    auto opened = Server::open(setup.options, setup.http);
-    EXPECT_TRUE(opened.ok()) << opened.error().message;
-    server_ = std::move(*opened);
-    if (setup.load) {
-        const auto loaded = server_->set_engine(file_.open(setup.engine));
-        EXPECT_TRUE(loaded.ok()) << loaded.error().message;
-    }
+TestServer::TestServer(Options options, const HttpOptions& http, const EngineOptions& engine) {
+    options.model = engine.model_path;
+    open(std::move(options), http, engine, true);
 }
 
-HttpAnswer TinyServer::send_to(int port, std::string_view bytes) {
+void TestServer::open(Options options, HttpOptions http, const EngineOptions& engine, bool load) {
+    options.parallel = engine.parallel;
+    http.hosts = options.hosts;
+    auto opened = Server::open(options, http);
+    EXPECT_TRUE(opened.ok()) << opened.error().message;
+    server_ = std::move(*opened);
+    if (!load) return;
+    auto made = Engine::create(engine);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const auto loaded = server_->set_engine(std::move(*made));
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+}
+
+TinyServer::TinyServer(Setup setup) : file_(setup.arch, model_with(setup.chat_template)) {
+    setup.options.model = setup.engine.model_path = file_.path();
+    open(std::move(setup.options), std::move(setup.http), setup.engine, setup.load);
+}
+
+HttpAnswer TestServer::send_to(int port, std::string_view bytes) {
     RawClient client(port);
     client.send(bytes);
     return client.read();
 }
 
-bool TinyServer::wait_for(const std::function<bool(const EngineStats&)>& wanted) {
+bool TestServer::wait_for(const std::function<bool(const EngineStats&)>& wanted) {
     for (int i = 0; i < 10'000; i++) {
         if (wanted(engine().stats())) return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -208,9 +263,64 @@ bool TinyServer::wait_for(const std::function<bool(const EngineStats&)>& wanted)
     return false;
 }
 
-bool TinyServer::comes_to_rest() {
+bool TestServer::comes_to_rest() {
     return wait_for(
         [](const EngineStats& s) { return s.running + s.waiting == 0 && s.blocks_used == 0; });
+}
+
+Program::Program(std::vector<std::string> args) {
+    args.insert(args.begin(), {nib_path(), "serve"});
+    int out[2];
+    EXPECT_EQ(pipe(out), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+        dup2(out[1], 2);
+        ::close(out[0]);
+        std::vector<char*> argv;
+        for (auto& a : args)
+            argv.push_back(a.data());
+        argv.push_back(nullptr);
+        execv(argv[0], argv.data());
+        _exit(127);
+    }
+    ::close(out[1]);
+    err_ = out[0];
+}
+
+Program::~Program() {
+    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+    ::close(err_);
+}
+
+bool Program::wait_for(const std::string& text) {
+    char c;
+    while (seen_.find(text) == std::string::npos && read(err_, &c, 1) == 1)
+        seen_ += c;
+    return seen_.find(text) != std::string::npos;
+}
+
+void Program::signal(int number) const {
+    kill(pid_, number);
+}
+
+int Program::exit_code() {
+    int status = 0;
+    waitpid(std::exchange(pid_, 0), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int Program::port() {
+    EXPECT_TRUE(wait_for("ready"));
+    const size_t at = seen_.find("127.0.0.1:");
+    return at == std::string::npos ? 0 : std::stoi(seen_.substr(at + 10));
+}
+
+long resident_kib() {
+    std::ifstream in("/proc/self/status");
+    for (std::string line; std::getline(in, line);) {
+        if (line.rfind("RssAnon:", 0) == 0) return std::stol(line.substr(8));
+    }
+    return 0;
 }
 
 }  // namespace nib::test

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // A server in the test's own process, on a loopback port of its own, with an engine on a tiny
-// random model; and a client that sends bytes as they are and reads one answer at a time.
+// random model or on a file; and a client that sends bytes as they are and reads one answer at a
+// time.
 #pragma once
 #include "src/json/json.h"
 #include "src/server/server.h"
 #include "tests/engine/tiny_engine.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,7 +34,16 @@ struct HttpAnswer {
     std::vector<std::string> events() const;
 };
 
-// A socket. Every wait ends after ten seconds.
+// The deltas of a stream, joined for each choice. kind: "chat", "completion" or "llama".
+struct Streamed {
+    std::map<int, std::string> texts, finishes;
+    Json usage, last;  // last: the last event that is JSON
+    size_t events = 0;
+    size_t ends = 0;  // events with a reason to finish
+};
+Streamed read_stream(const HttpAnswer& answer, std::string_view kind);
+
+// A socket. Every wait ends after a minute.
 class RawClient {
   public:
     explicit RawClient(int port);
@@ -60,24 +71,10 @@ std::string post_text(std::string_view path,
                       std::string_view body,
                       std::string_view more_headers = {});
 
-class TinyServer {
+class TestServer {
   public:
-    static EngineOptions small_engine() {
-        EngineOptions options;
-        options.context = 512;
-        options.parallel = 4;
-        return options;
-    }
-    struct Setup {
-        Options options = {};
-        HttpOptions http = {};
-        EngineOptions engine = small_engine();
-        const char* chat_template = kTinyTemplate;
-        const char* arch = "llama";
-        bool load = true;  // else it stays as it is while the model loads
-    };
-    TinyServer() : TinyServer(Setup{}) {}
-    explicit TinyServer(Setup setup);
+    // On the model of engine.model_path.
+    TestServer(Options options, const HttpOptions& http, const EngineOptions& engine);
 
     Server& server() { return *server_; }
     Engine& engine() { return *server_->state().engine(); }
@@ -98,9 +95,57 @@ class TinyServer {
     bool comes_to_rest();
     bool wait_for(const std::function<bool(const EngineStats&)>& wanted);
 
+  protected:
+    TestServer() = default;
+    void open(Options options, HttpOptions http, const EngineOptions& engine, bool load);
+
   private:
-    TinyFile file_;
     std::unique_ptr<Server> server_;
 };
+
+class TinyServer : public TestServer {
+  public:
+    static EngineOptions small_engine() {
+        EngineOptions options;
+        options.context = 512;
+        options.parallel = 4;
+        return options;
+    }
+    struct Setup {
+        Options options = {};
+        HttpOptions http = {};
+        EngineOptions engine = small_engine();
+        const char* chat_template = kTinyTemplate;
+        const char* arch = "llama";
+        bool load = true;  // else it stays as it is while the model loads
+    };
+    TinyServer() : TinyServer(Setup{}) {}
+    explicit TinyServer(Setup setup);
+
+  private:
+    TinyFile file_;
+};
+
+// `nib serve` as a process of its own.
+class Program {
+  public:
+    explicit Program(std::vector<std::string> args);
+    ~Program();
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+    // Reads stderr up to a line that holds the text; false at its end.
+    bool wait_for(const std::string& text);
+    void signal(int number) const;
+    int exit_code();
+    int port();
+
+  private:
+    int pid_ = 0;
+    int err_ = -1;
+    std::string seen_;
+};
+
+// Memory of this process that no file backs.
+long resident_kib();
 
 }  // namespace nib::test

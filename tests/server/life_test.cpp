@@ -2,14 +2,10 @@
 // Clients that leave, servers that end, more requests than there is room for.
 #include "tests/server/fixture.h"
 
-#include <atomic>
-#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace nib::test {
 namespace {
@@ -101,59 +97,6 @@ TEST(Life, AnEndedStreamSaysSoAndIsWellFormed) {
     EXPECT_TRUE(server.comes_to_rest());
 }
 
-long resident_kib() {
-    std::ifstream in("/proc/self/status");
-    for (std::string line; std::getline(in, line);) {
-        if (line.rfind("RssAnon:", 0) == 0) return std::stol(line.substr(8));
-    }
-    return 0;
-}
-
-TEST(Life, OverloadIsAnsweredAndLeavesNothingBehind) {
-    TinyServer::Setup setup;
-    setup.engine.parallel = 2;
-    setup.engine.queue_limit = 4;
-    TinyServer server(std::move(setup));
-    std::atomic<int> good{0}, busy{0}, wrong{0};
-    const auto storm = [&] {
-        std::vector<std::thread> clients;
-        for (int c = 0; c < 16; c++) {
-            clients.emplace_back([&, c] {
-                for (int i = 0; i < 16; i++) {
-                    const auto answer = server.post(
-                        "/v1/completions", {{"prompt", "client " + std::to_string(c * 100 + i)},
-                                            {"max_tokens", 12},
-                                            {"ignore_eos", true}});
-                    if (answer.status == 200)
-                        good++;
-                    else if ((answer.status == 429 || answer.status == 503) &&
-                             answer.has("retry-after"))
-                        busy++;
-                    else
-                        wrong++;
-                }
-            });
-        }
-        for (auto& t : clients)
-            t.join();
-    };
-    storm();
-    ASSERT_TRUE(server.comes_to_rest());
-    const long before = resident_kib();
-    storm();
-    ASSERT_TRUE(server.comes_to_rest());
-    EXPECT_EQ(wrong, 0);
-    EXPECT_GT(good, 0);
-    EXPECT_EQ(good + busy, 512);
-    EXPECT_EQ(server.get("/health").status, 200);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "skipped the bound of memory: a sanitizer keeps what was freed (" << before
-                 << " KiB before)";
-#else
-    EXPECT_LT(resident_kib() - before, 16 << 10);
-#endif
-}
-
 TEST(Life, ASlowReaderDoesNotHoldUpOthers) {
     TinyServer::Setup setup;
     setup.engine.context = 4096;
@@ -170,56 +113,6 @@ TEST(Life, ASlowReaderDoesNotHoldUpOthers) {
     sleeper.close();
     EXPECT_TRUE(server.comes_to_rest());
 }
-
-// `nib serve` as a process of its own.
-class Program {
-  public:
-    explicit Program(std::vector<std::string> args) {
-        args.insert(args.begin(), {nib_path(), "serve"});
-        int out[2];
-        EXPECT_EQ(pipe(out), 0);
-        pid_ = fork();
-        if (pid_ == 0) {
-            dup2(out[1], 2);
-            ::close(out[0]);
-            std::vector<char*> argv;
-            for (auto& a : args)
-                argv.push_back(a.data());
-            argv.push_back(nullptr);
-            execv(argv[0], argv.data());
-            _exit(127);
-        }
-        ::close(out[1]);
-        err_ = out[0];
-    }
-    ~Program() {
-        if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
-        ::close(err_);
-    }
-    // Reads stderr up to a line that holds the text; false at its end.
-    bool wait_for(const std::string& text) {
-        char c;
-        while (seen_.find(text) == std::string::npos && read(err_, &c, 1) == 1)
-            seen_ += c;
-        return seen_.find(text) != std::string::npos;
-    }
-    void signal(int number) const { kill(pid_, number); }
-    int exit_code() {
-        int status = 0;
-        waitpid(std::exchange(pid_, 0), &status, 0);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-    int port() {
-        EXPECT_TRUE(wait_for("ready"));
-        const size_t at = seen_.find("127.0.0.1:");
-        return at == std::string::npos ? 0 : std::stoi(seen_.substr(at + 10));
-    }
-
-  private:
-    pid_t pid_ = 0;
-    int err_ = -1;
-    std::string seen_;
-};
 
 TEST(ServeProgram, SigtermMidStreamEndsWellAndExitsWithZero) {
     const TinyFile model("llama", {.type = "f32", .chat_template = kTinyTemplate});
