@@ -48,6 +48,7 @@ DOORS = [
     (r"(editline/)?(readline|histedit)\.h", r"src/cli/line_editor\.cpp"),
     (r"CLI/", r"src/options\.cpp"),
     (r"(third_party/httplib/)?httplib\.h", r"src/server/http\.cpp"),
+    (r"openssl/", r"src/server/tls\.cpp"),
     (r"g(test|mock)/", r"tests/.*"),
 ]
 

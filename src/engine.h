@@ -104,12 +104,12 @@ struct StreamEvent {
     // Chosen since then, the end token too. Text of a token may come with a later event.
     std::vector<GeneratedToken> tokens;
     int32_t prompt_done = 0;  // tokens of the prompt that are computed or were cached
+    Timings timings;          // until now
     bool done = false;        // nothing follows; the fields below are valid
 
     FinishReason finish = FinishReason::Stop;
-    std::string stopping_word;    // the stop text that ended it
-    bool ended_by_token = false;  // by an end token of the model
-    Timings timings;
+    std::string stopping_word;     // the stop text that ended it
+    bool ended_by_token = false;   // by an end token of the model
     std::vector<float> embedding;  // [n_embd] if the request asked for it; not normalized
     std::optional<Error> error;    // Internal: logits not finite; OutOfMemory; BadRequest: no token
                                    // is allowed. Text before it is good.

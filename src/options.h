@@ -103,7 +103,7 @@ struct Options {
     std::vector<std::string> hosts = {"127.0.0.1"};
     int32_t port = 8080;
     int32_t parallel = 8;
-    int32_t queue_limit = 0;  // 0: four times parallel, at least 64
+    int32_t queue_limit = 0;    // 0: four times parallel, at least 64
     int32_t cache_ram_mib = 0;  // of all KV; 0: the engine chooses
     std::string kv_policy = "lru";
     int32_t max_stall_ms = 0;
@@ -111,12 +111,12 @@ struct Options {
     int32_t max_connections = 1024;
     int32_t drain_timeout = 30;  // seconds
     int32_t timeout = 30;        // seconds
-    std::vector<std::string> allowed_hosts, cors_origins, api_keys;
-    std::string api_key_file, api_prefix, alias;
+    std::vector<std::string> allowed_hosts, cors_origins, api_keys, aliases;
+    std::string api_key_file, api_prefix, ssl_cert_file, ssl_key_file;
     std::string pooling = "mean";
     bool metrics = true, slots = true, webui = true, allow_public = false;
     bool verbose = false, print_limits = false;
-    bool accepted = false;  // flags that ask for what is always so
+    bool accepted = false;          // flags that ask for what is always so
     std::vector<std::string> args;  // what is not a flag
 };
 

@@ -469,6 +469,11 @@ class CpuBackend : public Backend {
         for (size_t i = 0; i < weights.size(); i++) {
             add_jobs(weights[i], store->memory.data() + offsets[i], i, *store, run);
         }
+        // In the order of the file: it is read ahead, and pages that are mapped around those that
+        // were touched are dropped soon. Jobs of one weight are in order already.
+        std::stable_sort(run.jobs.begin(), run.jobs.end(), [](const LoadJob& a, const LoadJob& b) {
+            return a.weight->data < b.weight->data;
+        });
         const PoolOp op{.run = LoadRun::run,
                         .context = &run,
                         .units = static_cast<int>(run.jobs.size()),

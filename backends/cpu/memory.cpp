@@ -33,9 +33,7 @@ Error out_of_memory(size_t bytes, const char* why) {
 Result<HugeBuffer> HugeBuffer::create(size_t bytes) {
     if (bytes == 0) return HugeBuffer();
     if (bytes > SIZE_MAX / 2) return out_of_memory(bytes, "more than the address space");
-    // Small buffers keep to small pages: a huge one would be mostly empty.
-    const size_t unit = bytes < kHugePageBytes ? page_bytes() : kHugePageBytes;
-    const size_t mapped = round_up_to(bytes, unit);
+    const size_t mapped = round_up_to(bytes, page_bytes());
     const size_t whole = mapped + kHugePageBytes;
     void* at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return out_of_memory(bytes, std::strerror(errno));
@@ -45,7 +43,9 @@ Result<HugeBuffer> HugeBuffer::create(size_t bytes) {
     if (skip != 0) munmap(start, skip);
     const size_t rest = whole - skip - mapped;
     if (rest != 0) munmap(data + mapped, rest);
-    if (unit == kHugePageBytes) madvise(data, mapped, MADV_HUGEPAGE);
+    // What does not fill a huge page keeps to small ones: the rest of it would be empty.
+    const size_t huge = mapped / kHugePageBytes * kHugePageBytes;
+    if (huge != 0) madvise(data, huge, MADV_HUGEPAGE);
     return HugeBuffer(data, bytes, mapped);
 }
 

@@ -92,15 +92,29 @@ bool ActiveRequest::take_logits(std::span<const float> logits, EngineClock::time
     sampler_->accept(token);
     tokens.push_back(token);
     timings_.predicted_n++;
+    update_timings(now);
     GeneratedToken told = describe(token, logits);
     if (tokenizer_->is_end(token) && !request_.ignore_eos) {
         ended_by_token_ = true;
-        channel_->push({}, std::move(told));
+        channel_->push({}, std::move(told), timings_);
         return end(FinishReason::Stop);
     }
-    channel_->push(filter_.push(decoder_.push(token)), std::move(told));
+    channel_->push(filter_.push(decoder_.push(token)), std::move(told), timings_);
     if (filter_.stopped()) return end(FinishReason::Stop);
     return !at_limit() || end(FinishReason::Length);
+}
+
+void ActiveRequest::tell_prompt_done(EngineClock::time_point now) {
+    update_timings(now);
+    channel_->set_prompt_done(static_cast<int32_t>(std::min(done, prompt_size())), timings_);
+}
+
+void ActiveRequest::update_timings(EngineClock::time_point now) {
+    timings_.queue_ms = ms_between(submitted, has_started ? started : now);
+    if (!has_started) return;
+    const auto first = timings_.predicted_n > 0 ? first_token_at_ : now;
+    timings_.prompt_ms = ms_between(started, first);
+    timings_.predicted_ms = ms_between(first, now);
 }
 
 GeneratedToken ActiveRequest::describe(Token token, std::span<const float> logits) const {
@@ -147,14 +161,7 @@ void ActiveRequest::finish(EngineClock::time_point now) {
     }
     last.stopping_word = filter_.stopping_word();
     last.ended_by_token = ended_by_token_;
-    if (has_started) {
-        const auto first = timings_.predicted_n > 0 ? first_token_at_ : now;
-        timings_.prompt_ms = ms_between(started, first);
-        timings_.predicted_ms = timings_.predicted_n > 0 ? ms_between(first, now) : 0;
-        timings_.queue_ms = ms_between(submitted, started);
-    } else {
-        timings_.queue_ms = ms_between(submitted, now);
-    }
+    update_timings(now);
     last.timings = timings_;
     for (double v : pooled_)
         last.embedding.push_back(static_cast<float>(v / static_cast<double>(n_pooled_)));

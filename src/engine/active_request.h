@@ -47,6 +47,8 @@ class ActiveRequest {
     int32_t n_chosen() const { return static_cast<int32_t>(tokens.size() - prompt_size()); }
     std::span<const Token> missing() const { return std::span(tokens).subspan(done); }
     Timings& timings() { return timings_; }
+    // Tells the reader how far the prompt is.
+    void tell_prompt_done(EngineClock::time_point now);
 
     // ----- what its rows gave
     // Logits after the last of `tokens`: chooses the next one. False: it is over, finish() says
@@ -71,6 +73,7 @@ class ActiveRequest {
                   int32_t n_ctx,
                   std::shared_ptr<Wakeup> wakeup);
     bool at_limit() const;
+    void update_timings(EngineClock::time_point now);
     GeneratedToken describe(Token token, std::span<const float> logits) const;
     bool end(FinishReason reason) {
         end_ = reason;

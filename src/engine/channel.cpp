@@ -12,21 +12,23 @@ size_t size_of(const GeneratedToken& token) {
 
 }  // namespace
 
-void Channel::push(std::string text, GeneratedToken token) {
+void Channel::push(std::string text, GeneratedToken token, const Timings& timings) {
     {
         const std::lock_guard lock(mutex_);
         unread_ += text.size() + size_of(token);
         event_.text += text;
         event_.tokens.push_back(std::move(token));
+        event_.timings = timings;
         fresh_ = true;
     }
     changed_.notify_one();
 }
 
-void Channel::set_prompt_done(int32_t tokens) {
+void Channel::set_prompt_done(int32_t tokens, const Timings& timings) {
     {
         const std::lock_guard lock(mutex_);
         event_.prompt_done = tokens;
+        event_.timings = timings;
         fresh_ = true;
     }
     changed_.notify_one();

@@ -46,8 +46,8 @@ class Channel {
     explicit Channel(std::shared_ptr<Wakeup> wakeup) : wakeup_(std::move(wakeup)) {}
 
     // The engine's side.
-    void push(std::string text, GeneratedToken token);
-    void set_prompt_done(int32_t tokens);
+    void push(std::string text, GeneratedToken token, const Timings& timings);
+    void set_prompt_done(int32_t tokens, const Timings& timings);
     // The last event: what is in `end` beside text and tokens, which are added to what is unread.
     void finish(StreamEvent end);
     size_t unread_bytes() const { return unread_; }

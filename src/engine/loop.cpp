@@ -44,6 +44,14 @@ int64_t take_over_limit(const ActiveRequest& r) {
     return static_cast<int64_t>(r.tokens.size()) - 1;
 }
 
+std::optional<size_t> find_full_group(const KvCache& kv) {
+    const auto groups = kv.groups();
+    for (size_t g = 0; g < groups.size(); g++) {
+        if (!groups[g].window) return g;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 struct EngineLoop::Job {
@@ -60,7 +68,8 @@ EngineLoop::EngineLoop(std::unique_ptr<Runner> runner,
       tokenizer_(std::move(tokenizer)),
       parallel_(options.parallel),
       queue_limit_(options.queue_limit),
-      max_stall_ms_(options.max_stall_ms) {
+      max_stall_ms_(options.max_stall_ms),
+      full_group_(find_full_group(runner_->kv())) {
     stats_.parallel = parallel_;
     stats_.time_to_first_token = Histogram(kFirstTokenBounds);
     stats_.inter_token_latency = Histogram(kGapBounds);
@@ -144,21 +153,40 @@ void EngineLoop::run() {
 }
 
 void EngineLoop::take_submitted() {
-    const std::lock_guard lock(mutex_);
-    for (auto& r : inbox_) {
-        shares_.enter(r->client);
-        requests_.push_back(std::move(r));
+    {
+        const std::lock_guard lock(mutex_);
+        if (inbox_.empty()) return;
+        for (auto& r : inbox_) {
+            shares_.enter(r->client);
+            requests_.push_back(std::move(r));
+        }
+        inbox_.clear();
     }
-    inbox_.clear();
+    publish();
 }
 
 // Requests that nobody waits for any more, or whose time is over; readers that are behind.
 void EngineLoop::sweep() {
     const auto now = EngineClock::now();
+    bool some_ended = false;
     for (auto& r : requests_) {
-        if (must_end(*r, now)) end(*r);
+        follow_reader(*r, now);
+        if (!must_end(*r, now)) continue;
+        end(*r);
+        some_ended = true;
     }
-    drop_ended();
+    if (some_ended) drop_ended();
+}
+
+// A reader that is behind pauses its request; one that has caught up lets it go on.
+void EngineLoop::follow_reader(ActiveRequest& r, EngineClock::time_point now) {
+    const size_t unread = r.channel()->unread_bytes();
+    if (r.phase == Phase::Decode && unread > kPauseBytes) {
+        r.phase = Phase::Paused;
+        r.paused_since = now;
+    } else if (r.phase == Phase::Paused && unread <= kPauseBytes / 2) {
+        r.phase = Phase::Decode;
+    }
 }
 
 bool EngineLoop::must_end(ActiveRequest& r, EngineClock::time_point now) {
@@ -167,13 +195,6 @@ bool EngineLoop::must_end(ActiveRequest& r, EngineClock::time_point now) {
         r.stop_at_deadline();
         return true;
     }
-    const size_t unread = r.channel()->unread_bytes();
-    if (r.phase == Phase::Decode && unread > kPauseBytes) {
-        r.phase = Phase::Paused;
-        r.paused_since = now;
-    }
-    if (r.phase != Phase::Paused) return false;
-    if (unread <= kPauseBytes / 2) r.phase = Phase::Decode;
     return r.phase == Phase::Paused && now - r.paused_since > kPauseLimit;
 }
 
@@ -203,22 +224,12 @@ ActiveRequest* EngineLoop::find(uint64_t id) const {
     return found != requests_.end() && (*found)->id == id ? found->get() : nullptr;
 }
 
-// The group of the layers that see everything; its blocks are what requests compete for.
-std::optional<size_t> EngineLoop::full_group() const {
-    const auto groups = runner_->kv().groups();
-    for (size_t g = 0; g < groups.size(); g++) {
-        if (!groups[g].window) return g;
-    }
-    return std::nullopt;
-}
-
 ScheduleItem EngineLoop::view(const ActiveRequest& r) const {
-    const bool counts = full_group().has_value();
+    const bool counts = full_group_.has_value();
     const auto in_last = static_cast<int32_t>(r.done % kBlockTokens);
     return {.id = r.id,
             .phase = r.phase,
             .priority = r.request().priority,
-            .client = r.client,
             .served = shares_.rows(r.client),
             .rows_left = static_cast<int32_t>(r.tokens.size() - r.done),
             .tail_room = !counts   ? INT32_MAX / 2
@@ -250,9 +261,10 @@ WaitingNeeds EngineLoop::probe(const ActiveRequest& r, std::vector<const ActiveR
     if (!wait) ahead.push_back(&r);
     const auto size = static_cast<int64_t>(r.tokens.size());
     const int64_t shared = have / kBlockTokens * kBlockTokens;  // the rest of a block is copied
-    const auto group = full_group();
     return {.rows = static_cast<int32_t>(size - have),
-            .blocks = group ? runner_->kv().blocks_needed(*group, shared, size + 1 - shared) : 0,
+            .blocks = full_group_
+                          ? runner_->kv().blocks_needed(*full_group_, shared, size + 1 - shared)
+                          : 0,
             .wait = wait};
 }
 
@@ -264,12 +276,11 @@ SchedulePlan EngineLoop::plan() {
         items.push_back(view(*r));
         decoding += r->phase == Phase::Decode;
     }
-    const auto group = full_group();
     const ScheduleLimits limits{
         .max_rows = runner_->max_rows(),
         .max_running = parallel_,
         .block_tokens = kBlockTokens,
-        .blocks_available = group ? runner_->kv().blocks_available(*group) : INT32_MAX,
+        .blocks_available = full_group_ ? runner_->kv().blocks_available(*full_group_) : INT32_MAX,
         .max_stall_ms = max_stall_ms_,
         .cost =
             costs_.expect(decoding, std::min(parallel_, static_cast<int32_t>(requests_.size())))};
@@ -284,11 +295,11 @@ void EngineLoop::put_back(ActiveRequest& r) {
     stats_.preemptions++;
 }
 
-// False if there is no sequence for it.
-bool EngineLoop::admit(ActiveRequest& r) {
+// It goes on waiting if there is no sequence for it.
+void EngineLoop::admit(ActiveRequest& r) {
     KvCache& kv = runner_->kv();
     r.sequence = kv.open_sequence(r.request().cache_salt);
-    if (r.sequence < 0) return false;
+    if (r.sequence < 0) return;
     const int64_t limit = take_over_limit(r);
     r.done = limit > 0 ? static_cast<size_t>(kv.attach(r.sequence, r.tokens, limit)) : 0;
     const auto now = EngineClock::now();
@@ -302,8 +313,8 @@ bool EngineLoop::admit(ActiveRequest& r) {
     } else {
         stats_.recomputed_tokens += r.tokens.size() - r.done;
     }
+    if (r.n_chosen() == 0) r.tell_prompt_done(now);  // what the cache had
     r.phase = r.n_chosen() > 0 && r.missing().size() == 1 ? Phase::Decode : Phase::Prompt;
-    return true;
 }
 
 // One step; false if there was nothing to do.
@@ -317,21 +328,21 @@ bool EngineLoop::step() {
         admit(*find(id));
 
     // The tokens are copied: requests grow while the step hands out its rows.
+    step_tokens_.clear();
+    step_tokens_.reserve(static_cast<size_t>(runner_->max_rows()));
     std::vector<ActiveRequest*> texts, embeddings;
-    std::vector<std::vector<Token>> tokens;
-    tokens.reserve(todo.rows.size());
     std::vector<StepPart> text_parts, embedding_parts;
     for (const SchedulePlan::Rows& rows : todo.rows) {
         ActiveRequest& r = *find(rows.id);
         if (r.sequence < 0) continue;
         const auto n = std::min(static_cast<size_t>(rows.n), r.missing().size());
         if (!runner_->kv().reserve(r.sequence, static_cast<int32_t>(n)).ok()) continue;
-        const auto part_tokens = r.missing().first(n);
-        tokens.emplace_back(part_tokens.begin(), part_tokens.end());
+        const auto part = r.missing().first(n);
+        step_tokens_.insert(step_tokens_.end(), part.begin(), part.end());
         (r.is_embedding() ? embeddings : texts).push_back(&r);
         (r.is_embedding() ? embedding_parts : text_parts)
             .push_back({.sequence = r.sequence,
-                        .tokens = tokens.back(),
+                        .tokens = std::span(step_tokens_).last(n),
                         .all_logits = r.request().pooling == Pooling::Mean,
                         .want_logits = n == r.missing().size()});
     }
@@ -394,9 +405,7 @@ void EngineLoop::account(const std::vector<ActiveRequest*>& members,
         (prompt ? prompt_rows : decode_rows) += n;
         r.done += static_cast<size_t>(n);
         shares_.add_rows(r.client, n);
-        if (prompt) {
-            r.channel()->set_prompt_done(static_cast<int32_t>(std::min(r.done, r.prompt_size())));
-        }
+        if (prompt) r.tell_prompt_done(EngineClock::now());
         const auto length = static_cast<int32_t>(r.tokens.size());
         stats_.longest_request = std::max(stats_.longest_request, length);
         if (parts[p].want_logits) {

@@ -42,6 +42,7 @@ class EngineLoop {
     void run();
     void take_submitted();
     void sweep();
+    static void follow_reader(ActiveRequest& r, EngineClock::time_point now);
     bool must_end(ActiveRequest& r, EngineClock::time_point now);
     void run_jobs();
     bool step();
@@ -50,7 +51,7 @@ class EngineLoop {
     ScheduleItem view(const ActiveRequest& r) const;
     WaitingNeeds probe(const ActiveRequest& r, std::vector<const ActiveRequest*>& ahead);
     void put_back(ActiveRequest& r);
-    bool admit(ActiveRequest& r);
+    void admit(ActiveRequest& r);
     void run_parts(const std::vector<ActiveRequest*>& members,
                    std::span<const StepPart> parts,
                    bool hidden,
@@ -63,12 +64,13 @@ class EngineLoop {
     void drop_ended();
     void publish();
     ActiveRequest* find(uint64_t id) const;
-    std::optional<size_t> full_group() const;
 
     std::unique_ptr<Runner> runner_;
     std::shared_ptr<const Tokenizer> tokenizer_;
     int32_t parallel_, queue_limit_;
     double max_stall_ms_;
+    // The layers that see everything; their blocks are what requests compete for.
+    std::optional<size_t> full_group_;
 
     std::shared_ptr<Wakeup> wakeup_ = std::make_shared<Wakeup>();
     std::atomic<bool> stopping_{false};
@@ -86,7 +88,8 @@ class EngineLoop {
     FairShare shares_;
     CostModel costs_;
     EngineStats stats_;
-    int32_t blocked_steps_ = 0;  // in a row, in which no row found a block
+    int32_t blocked_steps_ = 0;       // in a row, in which no row found a block
+    std::vector<Token> step_tokens_;  // of the present step, part behind part
     std::thread thread_;
 };
 

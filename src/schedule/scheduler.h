@@ -27,8 +27,7 @@ struct ScheduleItem {
     uint64_t id = 0;  // grows with arrival
     Phase phase = Phase::Waiting;
     int32_t priority = 0;     // higher goes first
-    uint64_t client = 0;      // requests of one client share its turn
-    uint64_t served = 0;      // rows that the client had so far
+    uint64_t served = 0;      // rows that its client had so far: clients take turns by it
     int32_t rows_left = 0;    // Prompt: rows of the prompt that are missing; Decode: 1
     int32_t tail_room = 0;    // rows that fit into its last block
     int64_t blocks_held = 0;  // that nobody else would miss: what a preemption gives back

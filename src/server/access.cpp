@@ -27,6 +27,18 @@ Result<void> check_key(std::string_view key) {
                                          " printable characters without blanks"};
 }
 
+// The KEY of "Bearer KEY"; empty if it is something else.
+std::string_view bearer_key(std::string_view authorization) {
+    constexpr std::string_view kWord = "bearer ";
+    if (authorization.size() <= kWord.size()) return {};
+    for (size_t i = 0; i < kWord.size(); i++) {
+        const char c = authorization[i];
+        const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        if (small != kWord[i]) return {};
+    }
+    return authorization.substr(kWord.size());
+}
+
 }  // namespace
 
 Result<ApiKeys> ApiKeys::read(const std::vector<std::string>& keys, const std::string& file) {
@@ -68,15 +80,20 @@ bool ApiKeys::accepts(std::string_view key) const {
     return found;
 }
 
-std::string_view bearer_key(std::string_view authorization) {
-    constexpr std::string_view kWord = "bearer ";
-    if (authorization.size() <= kWord.size()) return {};
-    for (size_t i = 0; i < kWord.size(); i++) {
-        const char c = authorization[i];
-        const char small = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-        if (small != kWord[i]) return {};
+GivenKey given_key(const RequestHead& head) {
+    int n = 0;
+    std::string_view key;
+    for (const auto& [name, value] : head.headers) {
+        if (name == "authorization") {
+            key = bearer_key(value);
+        } else if (name == "x-api-key") {
+            key = value;
+        } else {
+            continue;
+        }
+        n++;
     }
-    return authorization.substr(kWord.size());
+    return {n > 0, n == 1 ? key : std::string_view()};
 }
 
 uint64_t text_hash(std::string_view text) {

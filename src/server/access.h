@@ -3,6 +3,7 @@
 // not depend on where it differs.
 #pragma once
 #include "ggml-like/result.h"
+#include "src/server/head_check.h"
 
 #include <cstdint>
 #include <string>
@@ -25,8 +26,13 @@ class ApiKeys {
     std::vector<std::string> keys_;
 };
 
-// The key of "Bearer KEY" (the word in any case); empty if it is not of that form.
-std::string_view bearer_key(std::string_view authorization);
+// The key that a request shows: `Authorization: Bearer KEY` (the word in any case) or
+// `X-Api-Key: KEY`. Empty if it has none, several, or one of another form; given: it has some.
+struct GivenKey {
+    bool given = false;
+    std::string_view key;
+};
+GivenKey given_key(const RequestHead& head);
 
 // 64 bits of a text, to tell clients apart without keeping their keys.
 uint64_t text_hash(std::string_view text);

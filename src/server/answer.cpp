@@ -113,12 +113,12 @@ class ChoiceSet {
         }
         choice.text += event.text;
         choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
+        choice.timings = event.timings;
         if (!event.done) return;
         choice.done = true;
         choice.finish = event.finish;
         choice.ended_by_token = event.ended_by_token;
         choice.stopping_word = event.stopping_word;
-        choice.timings = event.timings;
     }
 
     AnswerContext& context_;
@@ -179,9 +179,25 @@ class AnswerStream final : public BodySource {
     void write(ChoiceSet::Event& event, std::string& out) {
         const StreamEvent& e = event.event;
         const bool first = !event.choice->started;
+        if (context_.request.return_progress) write_progress(*event.choice, e.prompt_done, out);
         if (e.text.empty() && e.tokens.empty() && !e.done) return;
         event.choice->started = true;
         format_->news(context_, {*event.choice, e.text, e.tokens, first, e.done}, out);
+    }
+
+    // The first one says what the cache had, even if more is done by now.
+    void write_progress(Choice& choice, int32_t done, std::string& out) {
+        const int32_t cached = choice.timings.cached_n;
+        for (const int32_t processed : {cached, done}) {
+            if (processed <= choice.prompt_told || done < cached) continue;
+            choice.prompt_told = processed;
+            format_->progress(context_, choice,
+                              {{"total", context_.request.prompts[choice.prompt].size()},
+                               {"cache", cached},
+                               {"processed", processed},
+                               {"time_ms", static_cast<int64_t>(choice.timings.prompt_ms)}},
+                              out);
+        }
     }
 
     // Writes the end if this is it; false: it was.

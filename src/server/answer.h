@@ -20,6 +20,7 @@ struct Choice {
     size_t prompt = 0;  // which of the prompts
     std::string text;
     std::vector<GeneratedToken> tokens;  // with scores if they were asked for; no end token
+    int32_t prompt_told = -1;            // tokens of the prompt that the client knows to be done
     bool started = false, done = false;
     FinishReason finish = FinishReason::Stop;
     bool ended_by_token = false;
@@ -50,6 +51,11 @@ class AnswerFormat {
     virtual ~AnswerFormat() = default;
     virtual Json whole(const AnswerContext& context, const std::vector<Choice>& choices) = 0;
     virtual void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) = 0;
+    // How far the prompt of a choice is, before its first news; `progress` as llama-server has it.
+    virtual void progress(const AnswerContext& context,
+                          const Choice& choice,
+                          Json progress,
+                          std::string& out) = 0;
     // After the last news of all choices.
     virtual void end(const AnswerContext& context,
                      const std::vector<Choice>& choices,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -20,10 +21,19 @@ constexpr size_t kTrailersMax = 4 << 10;
 
 }  // namespace
 
-Connection::Connection(int fd, const HttpOptions& options, std::string peer)
-    : fd_(fd), options_(options), peer_(std::move(peer)), waiting_since_(Clock::now()) {}
+Connection::Connection(int fd,
+                       const HttpOptions& options,
+                       std::string peer,
+                       std::atomic<uint64_t>& bodies)
+    : fd_(fd),
+      options_(options),
+      peer_(std::move(peer)),
+      bodies_(bodies),
+      transport_(options.tls ? options.tls->open(fd) : plain_transport(fd)),
+      waiting_since_(Clock::now()) {}
 
 Connection::~Connection() {
+    forget_body();
     close(fd_);
 }
 
@@ -48,15 +58,16 @@ Connection::Filled Connection::fill(Clock::time_point deadline) {
         buffer_.erase(0, at_);
         at_ = 0;
     }
-    while (wait(POLLIN, deadline)) {
+    short events = POLLIN;
+    do {
         char bytes[kReadBytes];
-        const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_DONTWAIT);
+        const ssize_t n = transport_->receive(bytes, sizeof bytes, events);
         if (n > 0) {
             buffer_.append(bytes, static_cast<size_t>(n));
             return Filled::Some;
         }
-        if (n == 0 || (errno != EAGAIN && errno != EINTR)) return Filled::End;
-    }
+        if (n == 0) return Filled::End;
+    } while (wait(events, deadline));
     return cut_ ? Filled::End : Filled::Late;
 }
 
@@ -69,8 +80,9 @@ Connection::Got Connection::read_head(int idle_ms,
         if (fill(Clock::now() + milliseconds(idle_ms)) != Filled::Some) return Got::Closed;
     }
     const auto deadline = Clock::now() + milliseconds(head_ms);
+    HeadScan scan;
     while (true) {
-        const HeadScan scan = scan_head(rest());
+        scan = scan_head(rest(), scan);
         problem = scan.problem;
         if (problem.status != 0) return Got::Problem;
         if (scan.end > 0) {
@@ -98,11 +110,14 @@ Connection::Got Connection::read_body(const RequestHead& head,
     }
     if (!head.chunked && length == 0) return Got::Request;
     body_start_ = Clock::now();
-    body_bytes_ = 0;
     if (head.expects_continue && rest().empty() && !write("HTTP/1.1 100 Continue\r\n\r\n")) {
         return Got::Closed;
     }
     return head.chunked ? read_chunks(body, problem) : read_sized(length, body, problem);
+}
+
+void Connection::forget_body() {
+    bodies_ -= std::exchange(body_bytes_, 0);
 }
 
 Connection::Got Connection::need_more(HeadProblem& problem) {
@@ -123,9 +138,13 @@ Connection::Got Connection::read_sized(uint64_t size, std::string& body, HeadPro
         const Got got = need_more(problem);
         if (got != Got::Request) return got;
         const std::string_view piece = rest().substr(0, end - body.size());
+        body_bytes_ += piece.size();
+        if (bodies_.fetch_add(piece.size()) + piece.size() > options_.bodies_max) {
+            problem = {503, "the server holds too many bytes of other requests"};
+            return Got::Problem;
+        }
         body.append(piece);
         at_ += piece.size();
-        body_bytes_ += piece.size();
     }
     return Got::Request;
 }
@@ -190,13 +209,12 @@ Connection::Got Connection::read_chunks(std::string& body, HeadProblem& problem)
 bool Connection::write(std::string_view bytes) {
     auto deadline = Clock::now() + milliseconds(options_.write_stall_ms);
     while (!bytes.empty()) {
-        const ssize_t n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        short events = POLLOUT;
+        const ssize_t n = transport_->send(bytes.data(), bytes.size(), events);
         if (n > 0) {
             bytes.remove_prefix(static_cast<size_t>(n));
             deadline = Clock::now() + milliseconds(options_.write_stall_ms);
-        } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-            return false;
-        } else if (!wait(POLLOUT, deadline)) {
+        } else if (n == 0 || !wait(events, deadline)) {
             return false;
         }
     }
@@ -210,6 +228,7 @@ bool Connection::is_gone() const {
 }
 
 void Connection::linger() {
+    transport_->finish();
     shutdown(fd_, SHUT_WR);
     const auto deadline = Clock::now() + milliseconds(kLingerMs);
     for (size_t seen = 0; seen < kLingerBytes; seen += buffer_.size()) {

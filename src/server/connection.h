@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // One client's socket, read strictly: a buffer that keeps pipelined bytes for the next request, a
 // deadline for each phase (waiting, head, body, writing) that a dripping client cannot push back.
-// It owns the descriptor. Knows no library. Threads: one, but for cut(), which any thread may call.
+// It owns the descriptor; bytes pass through a Transport, which may encrypt. Knows no library.
+// Threads: one, but for cut(), which any thread may call.
 #pragma once
 #include "src/server/http.h"
+#include "src/server/transport.h"
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +20,8 @@ class Connection {
     using Clock = std::chrono::steady_clock;
     enum class Got { Request, Closed, Problem };
 
-    Connection(int fd, const HttpOptions& options, std::string peer);
+    // bodies: bytes of bodies that all connections hold together.
+    Connection(int fd, const HttpOptions& options, std::string peer, std::atomic<uint64_t>& bodies);
     ~Connection();  // closes
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
@@ -27,6 +30,8 @@ class Connection {
     Got read_head(int idle_ms, int head_ms, RequestHead& head, HeadProblem& problem);
     // The body that the head announced. Sends "100 Continue" if the client waits for it.
     Got read_body(const RequestHead& head, std::string& body, HeadProblem& problem);
+    // The body is not needed any more.
+    void forget_body();
     // All of it; false if the client is gone or took nothing for too long.
     bool write(std::string_view bytes);
     // The client closed its side, or the connection is cut.
@@ -57,10 +62,12 @@ class Connection {
     const int fd_;
     const HttpOptions& options_;
     const std::string peer_;
+    std::atomic<uint64_t>& bodies_;
+    std::unique_ptr<Transport> transport_;
     std::string buffer_;
     size_t at_ = 0;  // what is before it has been used
     Clock::time_point body_start_;
-    uint64_t body_bytes_ = 0;
+    uint64_t body_bytes_ = 0;  // counted in bodies_
     std::atomic<bool> cut_{false};
     std::atomic<Clock::time_point> waiting_since_;
 };

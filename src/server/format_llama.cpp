@@ -3,6 +3,9 @@
 #include "src/server/answer.h"
 #include "src/server/sse.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace nib {
 namespace {
 
@@ -10,7 +13,8 @@ Json probabilities(const AnswerContext& context, std::span<const GeneratedToken>
     const bool after = context.request.base.post_sampling_probs;
     const char* top_key = after ? "top_probs" : "top_logprobs";
     const auto entry = [&](Token id, float logprob) {
-        Json json = token_json(context.tokenizer(), id, logprob);
+        Json json = after ? token_json(context.tokenizer(), id, std::exp(logprob), "prob")
+                          : token_json(context.tokenizer(), id, logprob);
         json["id"] = id;
         return json;
     };
@@ -23,6 +27,23 @@ Json probabilities(const AnswerContext& context, std::span<const GeneratedToken>
         list.push_back(std::move(json));
     }
     return list;
+}
+
+// The named members only. "a/b" is one inside another and comes out under this name.
+Json chosen(const Json& json, const std::vector<std::string>& names) {
+    Json out = Json::object();
+    for (const std::string& name : names) {
+        const Json* value = &json;
+        std::string_view rest = name;
+        while (value && !rest.empty()) {
+            const size_t end = std::min(rest.find('/'), rest.size());
+            const std::string key(rest.substr(0, end));
+            value = value->is_object() && value->contains(key) ? &(*value)[key] : nullptr;
+            rest.remove_prefix(std::min(end + 1, rest.size()));
+        }
+        if (value) out[name] = *value;
+    }
+    return out;
 }
 
 const char* stop_type(const Choice& choice) {
@@ -42,13 +63,10 @@ class LlamaFormat final : public AnswerFormat {
 
     void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) override {
         if (!news.text.empty() || !news.tokens.empty()) {
-            Json json = {{"index", news.choice.index},
-                         {"content", news.text},
-                         {"tokens", token_ids_json(news.tokens)},
-                         {"stop", false},
-                         {"id_slot", -1},
-                         {"tokens_predicted", news.choice.tokens.size()},
-                         {"tokens_evaluated", context.request.prompts[news.choice.prompt].size()}};
+            Json json = piece(context, news.choice, news.text, news.tokens);
+            if (context.request.timings_per_token) {
+                json["timings"] = timings_json(news.choice.timings);
+            }
             if (context.request.scores) {
                 json["completion_probabilities"] = probabilities(context, news.tokens);
             }
@@ -57,9 +75,31 @@ class LlamaFormat final : public AnswerFormat {
         if (news.last) append_event(out, full(context, news.choice, false));
     }
 
+    void progress(const AnswerContext& context,
+                  const Choice& choice,
+                  Json progress,
+                  std::string& out) override {
+        Json json = piece(context, choice, {}, {});
+        json["prompt_progress"] = std::move(progress);
+        append_event(out, json);
+    }
+
     void end(const AnswerContext&, const std::vector<Choice>&, std::string&) override {}
 
   private:
+    static Json piece(const AnswerContext& context,
+                      const Choice& choice,
+                      std::string_view text,
+                      std::span<const GeneratedToken> tokens) {
+        return {{"index", choice.index},
+                {"content", text},
+                {"tokens", token_ids_json(tokens)},
+                {"stop", false},
+                {"id_slot", -1},
+                {"tokens_predicted", choice.tokens.size()},
+                {"tokens_evaluated", context.request.prompts[choice.prompt].size()}};
+    }
+
     static Json full(const AnswerContext& context, const Choice& choice, bool with_text) {
         const GenerationRequest& request = context.request;
         const Timings& t = choice.timings;
@@ -84,7 +124,7 @@ class LlamaFormat final : public AnswerFormat {
         if (request.scores && with_text) {
             json["completion_probabilities"] = probabilities(context, choice.tokens);
         }
-        return json;
+        return request.response_fields.empty() ? json : chosen(json, request.response_fields);
     }
 };
 

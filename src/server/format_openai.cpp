@@ -32,6 +32,7 @@ void OpenAiFormat::news(const AnswerContext& context, const ChoiceNews& news, st
         Json& choice = json["choices"][0];
         if (request.scores) choice["logprobs"] = scores(context, news.choice, news.tokens);
         if (request.return_tokens) choice["token_ids"] = token_ids_json(news.tokens);
+        if (request.timings_per_token) json["timings"] = timings_json(news.choice.timings);
         append_event(out, json);
     }
     if (!news.last) return;
@@ -40,6 +41,15 @@ void OpenAiFormat::news(const AnswerContext& context, const ChoiceNews& news, st
     if (request.timings_per_token || !request.include_usage) {
         json["timings"] = timings_json(news.choice.timings);
     }
+    append_event(out, json);
+}
+
+void OpenAiFormat::progress(const AnswerContext& context,
+                            const Choice& choice,
+                            Json progress,
+                            std::string& out) {
+    Json json = chunk(context, choice.index, piece(nullptr));
+    json["prompt_progress"] = std::move(progress);
     append_event(out, json);
 }
 

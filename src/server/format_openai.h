@@ -10,6 +10,10 @@ class OpenAiFormat : public AnswerFormat {
   public:
     Json whole(const AnswerContext& context, const std::vector<Choice>& choices) final;
     void news(const AnswerContext& context, const ChoiceNews& news, std::string& out) final;
+    void progress(const AnswerContext& context,
+                  const Choice& choice,
+                  Json progress,
+                  std::string& out) final;
     void end(const AnswerContext& context,
              const std::vector<Choice>& choices,
              std::string& out) final;

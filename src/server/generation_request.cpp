@@ -271,15 +271,24 @@ void refuse_constraints(Fields& fields) {
         inside.refuse_unless("type", {"\"text\""});
         if (!inside.ok()) fields.fail(inside.error());
     }
-    for (const char* name :
-         {"grammar", "json_schema", "suffix", "lora", "stop_token_ids", "bad_words",
-          "banned_strings", "allowed_token_ids", "prompt_logprobs", "response_fields", "min_tokens",
-          "mirostat", "n_indent", "return_progress", "guided_json", "guided_regex", "guided_choice",
-          "guided_grammar", "no_repeat_ngram_size"}) {
+    for (const char* name : {"grammar", "json_schema", "suffix", "lora", "stop_token_ids",
+                             "bad_words", "banned_strings", "allowed_token_ids", "prompt_logprobs",
+                             "min_tokens", "mirostat", "n_indent", "guided_json", "guided_regex",
+                             "guided_choice", "guided_grammar", "no_repeat_ngram_size"}) {
         fields.refuse_unless(name, {"\"\"", "[]", "0", "false"});
     }
     fields.refuse_unless("adaptive_target", {"-1", "-1.0"});
-    fields.integer("id_slot", -1, -1, -1);
+}
+
+// The members of an answer that a client wants; "a/b": one inside another.
+void read_response_fields(Fields& fields, Api api, GenerationRequest& out) {
+    if (api != Api::Llama) return fields.refuse_unless("response_fields", {"[]"});
+    const Json* list = fields.array("response_fields", kResponseFieldsMax);
+    if (!list) return;
+    for (const Json& name : *list) {
+        if (!name.is_string()) return fields.fail_value("response_fields", "names", name);
+        out.response_fields.push_back(name.get<std::string>());
+    }
 }
 
 }  // namespace
@@ -302,6 +311,9 @@ void read_generation(Fields& fields,
     read_scores(fields, api, out);
     read_lengths(fields, server, out);
     refuse_constraints(fields);
+    read_response_fields(fields, api, out);
+    // Places are not bound to what they held: any of them finds what the cache has.
+    fields.integer("id_slot", -1, -1, server.options().parallel - 1);
 
     const char* count = api == Api::Llama ? fields.first_of({"n_cmpl", "n"}) : "n";
     out.n = static_cast<int>(fields.integer(count, 1, 1, kChoicesMax));
@@ -309,6 +321,7 @@ void read_generation(Fields& fields,
     if (best_of != out.n) fields.fail("best_of", "expected the same number as n");
     out.stream = fields.boolean("stream", false);
     out.timings_per_token = fields.boolean("timings_per_token", false);
+    out.return_progress = fields.boolean("return_progress", false);
     out.return_tokens = fields.boolean("return_tokens", false);
     out.echo = api == Api::Completions && fields.boolean("echo", false);
     if (out.echo && out.scores) fields.fail("echo", "expected no logprobs with it");

@@ -21,11 +21,13 @@ struct GenerationRequest {
     bool stream = false;
     bool include_usage = false;
     bool timings_per_token = false;
+    bool return_progress = false;  // a stream tells how far its prompt is
     bool return_tokens = false;
     bool echo = false;
     bool scores = false;  // log probabilities in the answer
     int top_scores = 0;   // alternatives for each token
     std::vector<std::string> dry_breakers;
+    std::vector<std::string> response_fields;  // of /completion: the only ones; none: all
     int generations() const { return n * static_cast<int>(prompts.size()); }
 };
 

@@ -189,11 +189,11 @@ std::string_view RequestHead::header(std::string_view name) const {
     return {};
 }
 
-HeadScan scan_head(std::string_view bytes) {
+HeadScan scan_head(std::string_view bytes, const HeadScan& before) {
     if (!bytes.empty() && !is_token_char(bytes[0])) return {0, bad("not an HTTP request")};
-    size_t line = 0;
-    const size_t seen = std::min(bytes.size(), kHeadMax);
-    for (size_t i = 0; i < seen; i++) {
+    size_t line = before.line, i = before.seen;
+    const size_t most = std::min(bytes.size(), kHeadMax);
+    for (; i < most; i++) {
         const bool first = line == 0;
         if (i - line > (first ? kRequestLineMax : kHeaderFieldMax)) {
             return {0, first ? HeadProblem{414, "the request line is too long"}
@@ -201,14 +201,15 @@ HeadScan scan_head(std::string_view bytes) {
         }
         if (bytes[i] == '\0') return {0, bad("a NUL in the head")};
         if (bytes[i] == '\n') return {0, bad("a line that does not end with CRLF")};
-        if (bytes[i] != '\r' || i + 1 >= bytes.size()) continue;
+        if (bytes[i] != '\r') continue;
+        if (i + 1 >= bytes.size()) break;
         if (bytes[i + 1] != '\n') return {0, bad("a CR without LF")};
         if (i == line) return {i + 2, {}};
         line = i + 2;
         i++;
     }
     if (bytes.size() > kHeadMax) return {0, {431, "the head is too large"}};
-    return {};
+    return {.seen = i, .line = line};
 }
 
 HeadProblem check_head(std::string_view bytes, RequestHead& head) {

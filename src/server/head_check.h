@@ -34,12 +34,14 @@ struct HeadProblem {
 };
 
 // Looks at the bytes that came so far. end: bytes of the head with its empty line, 0 while it is
-// not complete. A problem that is visible early is told early.
+// not complete. A problem that is visible early is told early. `before`, what the last look at
+// fewer of these bytes gave: no byte is looked at twice.
 struct HeadScan {
     size_t end = 0;
     HeadProblem problem;
+    size_t seen = 0, line = 0;  // where it goes on; where the line begins that is not complete
 };
-HeadScan scan_head(std::string_view bytes);
+HeadScan scan_head(std::string_view bytes, const HeadScan& before = {});
 
 // bytes: a complete head as scan_head found it.
 HeadProblem check_head(std::string_view bytes, RequestHead& head);

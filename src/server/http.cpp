@@ -20,6 +20,9 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 // select() cannot watch descriptors above 1023; the default backlog is 5.
 #define CPPHTTPLIB_USE_POLL
@@ -40,20 +43,40 @@ constexpr auto kReopenPause = std::chrono::milliseconds(100);
 thread_local HttpResponse* pending_answer = nullptr;
 thread_local bool pending_http10 = false;
 
+constexpr const char* kUnixPeer = "unix";
+
 std::string peer_address(int fd) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     char host[NI_MAXHOST] = "";
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+        if (address.ss_family == AF_UNIX) return kUnixPeer;
         getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0,
                     NI_NUMERICHOST);
     }
     return host;
 }
 
-bool is_loopback(const std::string& address) {
-    return address.rfind("127.", 0) == 0 || address == "::1" ||
+bool is_local(const std::string& address) {
+    return address.rfind("127.", 0) == 0 || address == "::1" || address == kUnixPeer ||
            address.rfind("::ffff:127.", 0) == 0;
+}
+
+// Removes what a server that ended by force left at the path of its socket.
+void remove_stale_socket(const std::string& path) {
+    struct stat about {};
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path || lstat(path.c_str(), &about) != 0 ||
+        !S_ISSOCK(about.st_mode)) {
+        return;
+    }
+    path.copy(address.sun_path, path.size());
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return;
+    const int connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    if (connected != 0 && errno == ECONNREFUSED) unlink(path.c_str());
+    close(fd);
 }
 
 // What the library sees of a connection: the line that we made up, and a place to write to.
@@ -134,10 +157,12 @@ struct HttpServer::Impl {
     int port = 0;
     std::atomic<bool> stopping{false};
     std::atomic<uint64_t> accepted{0}, evicted{0}, refused{0};
+    std::atomic<uint64_t> bodies{0};  // bytes that connections hold
     std::mutex mutex;
     std::list<ConnectionPtr> open;
     std::list<std::unique_ptr<Acceptor>> acceptors;  // old ones too: connections refer to theirs
     std::vector<std::thread> listeners;
+    std::vector<std::string> unix_paths;  // of sockets that are ours
 
     Impl(const HttpOptions& o, HttpHandler& h)
         : options(o), handler(h), threads(o.connections_max + kSpareConnections) {}
@@ -156,6 +181,8 @@ namespace {
 class Acceptor final : public httplib::Server {
   public:
     explicit Acceptor(HttpServer::Impl& server);
+    // The port (0: any free one), or -1 with errno.
+    int bind(const std::string& host, int port);
     // Writes the answer; false if the client did not take it.
     bool write(Connection& connection, HttpResponse answer, const RequestHead& head, bool keep);
     // Unlike the library's stop(), also before it listens.
@@ -193,6 +220,18 @@ Acceptor::Acceptor(HttpServer::Impl& server) : server_(server) {
     });
 }
 
+int Acceptor::bind(const std::string& host, int port) {
+    errno = 0;
+    if (is_unix_path(host)) {
+        remove_stale_socket(host);
+        errno = 0;
+        set_address_family(AF_UNIX);
+        return bind_to_port(host, 1) ? port : -1;
+    }
+    if (port == 0) return bind_to_any_port(host);
+    return bind_to_port(host, port) ? port : -1;
+}
+
 bool Acceptor::write(Connection& connection,
                      HttpResponse answer,
                      const RequestHead& head,
@@ -216,8 +255,8 @@ void Acceptor::end() {
 
 bool Acceptor::process_and_close_socket(socket_t socket) {
     try {
-        const auto connection =
-            std::make_shared<Connection>(socket, server_.options, peer_address(socket));
+        const auto connection = std::make_shared<Connection>(socket, server_.options,
+                                                             peer_address(socket), server_.bodies);
         server_.accepted++;
         const bool inside = server_.enter(connection);
         try {
@@ -239,7 +278,7 @@ bool HttpServer::Impl::enter(const ConnectionPtr& connection) {
     const std::lock_guard lock(mutex);
     open.push_back(connection);
     if (stopping) connection->cut();
-    if (!is_loopback(connection->peer())) {
+    if (!is_local(connection->peer())) {
         const auto same = std::count_if(open.begin(), open.end(), [&](const ConnectionPtr& c) {
             return c->peer() == connection->peer();
         });
@@ -312,6 +351,8 @@ bool HttpServer::Impl::answer_one(Acceptor& acceptor,
     } catch (const std::exception&) {
         refuse(500, "internal error");
     }
+    request.body = {};  // a long stream does not hold it
+    connection.forget_body();
     if (answer.status == 503 && spare) refused++;
     if (answer.close || (answer.source && request.head.http10)) keep = false;
     const int status = answer.status;
@@ -323,19 +364,18 @@ bool HttpServer::Impl::answer_one(Acceptor& acceptor,
 
 Result<void> HttpServer::Impl::listen_on(const std::string& host) {
     auto acceptor = std::make_unique<Acceptor>(*this);
-    errno = 0;
-    const bool any = port == 0;
-    const int bound =
-        any ? acceptor->bind_to_any_port(host) : (acceptor->bind_to_port(host, port) ? port : -1);
+    const int bound = acceptor->bind(host, port);
     if (bound < 0) {
         const std::string reason = errno != 0 ? std::strerror(errno) : "no such address";
-        return Error{Status::Io,
-                     "cannot listen on " + host + ":" + std::to_string(port) + ": " + reason};
+        const std::string place = is_unix_path(host) ? host : host + ":" + std::to_string(port);
+        return Error{Status::Io, "cannot listen on " + place + ": " + reason};
     }
     port = bound;
+    if (is_unix_path(host)) unix_paths.push_back(host);
+    Acceptor* first = acceptor.get();
+    const std::lock_guard lock(mutex);  // the listeners of other hosts may open theirs again now
     acceptors.push_back(std::move(acceptor));
-    listeners.emplace_back(
-        [this, host, first = acceptors.back().get()] { keep_listening(host, first); });
+    listeners.emplace_back([this, host, first] { keep_listening(host, first); });
     return {};
 }
 
@@ -346,10 +386,14 @@ void HttpServer::Impl::keep_listening(const std::string& host, Acceptor* accepto
         if (stopping) return;
         std::this_thread::sleep_for(kReopenPause);
         auto next = std::make_unique<Acceptor>(*this);
-        acceptor = next->bind_to_port(host, port) ? next.get() : nullptr;
+        acceptor = next->bind(host, port) >= 0 ? next.get() : nullptr;
         const std::lock_guard lock(mutex);
         if (acceptor) acceptors.push_back(std::move(next));
     }
+}
+
+bool is_unix_path(const std::string& host) {
+    return host.find('/') != std::string::npos || host.ends_with(".sock");
 }
 
 HttpServer::HttpServer() = default;
@@ -410,6 +454,8 @@ void HttpServer::stop() {
     }
     for (std::thread& listener : impl_->listeners)
         listener.join();
+    for (const std::string& path : impl_->unix_paths)
+        unlink(path.c_str());
     impl_->threads.join();
 }
 

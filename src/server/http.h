@@ -11,6 +11,7 @@
 #include "ggml-like/result.h"
 #include "src/server/head_check.h"
 #include "src/server/limits.h"
+#include "src/server/transport.h"
 
 #include <cstdint>
 #include <functional>
@@ -68,9 +69,11 @@ class HttpHandler {
 };
 
 struct HttpOptions {
-    std::vector<std::string> hosts = {"127.0.0.1"};
-    int port = 0;  // 0: any free one
+    std::vector<std::string> hosts = {"127.0.0.1"};  // names, addresses, paths of Unix sockets
+    int port = 0;                                    // 0: any free one
+    std::shared_ptr<const TransportMaker> tls;       // null: bytes as they are
     uint64_t body_max = kBodyMaxDefault;
+    uint64_t bodies_max = kBodiesMax;
     int connections_max = kConnectionsDefault;
     int head_timeout_ms = kHeadTimeoutMs;
     int body_grace_ms = kBodyGraceMs;
@@ -84,9 +87,13 @@ struct HttpCounters {
     uint64_t accepted = 0, evicted = 0, refused = 0;
 };
 
+// A host that is the path of a Unix socket: it has a slash or ends with ".sock".
+bool is_unix_path(const std::string& host);
+
 class HttpServer {
   public:
-    // Binds and listens; Io if an address is taken or unknown.
+    // Binds and listens; Io if an address is taken or unknown. A Unix socket that no server listens
+    // on any more is replaced.
     static Result<std::unique_ptr<HttpServer>> open(const HttpOptions& options,
                                                     HttpHandler& handler);
     ~HttpServer();  // stop()

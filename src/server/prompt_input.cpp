@@ -53,16 +53,22 @@ class PromptReader {
     PromptReader(Fields& fields, const ServerState& server, PromptList& out)
         : fields_(fields), tokenizer_(server.tokenizer()), out_(out) {}
 
-    // A text, or a list of ids and texts.
-    void one(const Json& value, const std::string& where) {
+    // A text, a list of ids and texts, or llama-server's object with a text.
+    void one(const Json& prompt, const std::string& where) {
         if (!fields_.ok()) return;
+        const bool boxed = prompt.is_object() && prompt.contains("prompt_string");
+        const Json& value = boxed ? prompt["prompt_string"] : prompt;
+        if (boxed && prompt.value("multimodal_data", Json::array()) != Json::array()) {
+            return fields_.fail(where + ".multimodal_data",
+                                "expected none: the model reads texts only");
+        }
         std::vector<Token> tokens;
         std::string text;
         if (value.is_string()) {
             text = value.get_ref<const std::string&>();
             tokens = tokenizer_.encode(text, true, true);
             start_if_empty(fields_, tokenizer_, where, tokens);
-        } else if (value.is_array() && !value.empty()) {
+        } else if (value.is_array() && !value.empty() && !boxed) {
             mixed(value, where, tokens);
         } else {
             fields_.fail_value(where, "a text or token ids", value);

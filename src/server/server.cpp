@@ -2,6 +2,7 @@
 #include "src/server/server.h"
 
 #include "src/option_values.h"
+#include "src/server/tls.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,8 +14,8 @@ namespace {
 // Names that mean this machine on its own; they cannot be taken over by another site's DNS.
 constexpr const char* kOwnNames[] = {"localhost", "127.0.0.1", "::1"};
 
-bool is_loopback_host(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+bool is_local_host(const std::string& host) {
+    return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0 || is_unix_path(host);
 }
 
 bool has_word(std::string_view words, std::string_view word) {
@@ -93,13 +94,22 @@ bool is_plain_id(std::string_view id) {
 
 Result<void> check_exposure(const Options& options, const ApiKeys& keys) {
     for (const std::string& host : options.hosts) {
-        if (is_loopback_host(host) || !keys.empty() || options.allow_public) continue;
+        if (is_local_host(host) || !keys.empty() || options.allow_public) continue;
         return Error{Status::BadRequest,
                      "--host " + host +
                          " can be reached from other machines: expected --api-key, "
                          "--api-key-file or --allow-public with it"};
     }
     return {};
+}
+
+// Null without the flags.
+Result<std::shared_ptr<const TransportMaker>> tls_of(const Options& options) {
+    const bool cert = !options.ssl_cert_file.empty(), key = !options.ssl_key_file.empty();
+    if (!cert && !key) return std::shared_ptr<const TransportMaker>();
+    if (cert && key) return open_tls(options.ssl_cert_file, options.ssl_key_file);
+    return Error{Status::BadRequest, cert ? "--ssl-cert-file: expected --ssl-key-file with it"
+                                          : "--ssl-key-file: expected --ssl-cert-file with it"};
 }
 
 }  // namespace
@@ -119,8 +129,8 @@ Server::Server(const Options& options, ApiKeys keys, std::function<void(const st
     : state_(options, std::move(keys)), log_(std::move(log)) {
     policy_.hosts.assign(std::begin(kOwnNames), std::end(kOwnNames));
     for (const std::string& host : options.hosts) {
-        policy_.hosts.push_back(lower(host));
-        policy_.any_address = policy_.any_address || !is_loopback_host(host);
+        if (!is_unix_path(host)) policy_.hosts.push_back(lower(host));
+        policy_.any_address = policy_.any_address || !is_local_host(host);
     }
     for (const std::string& host : options.allowed_hosts)
         policy_.hosts.push_back(lower(host));
@@ -138,8 +148,10 @@ Result<std::unique_ptr<Server>> Server::open(const Options& options,
                                              std::function<void(const std::string&)> log) {
     NIB_ASSIGN(ApiKeys keys, ApiKeys::read(options.api_keys, options.api_key_file));
     NIB_TRY(check_exposure(options, keys));
+    HttpOptions with_tls = http;
+    NIB_ASSIGN(with_tls.tls, tls_of(options));
     std::unique_ptr<Server> server(new Server(options, std::move(keys), std::move(log)));
-    NIB_ASSIGN(server->http_, HttpServer::open(http, *server));
+    NIB_ASSIGN(server->http_, HttpServer::open(with_tls, *server));
     return server;
 }
 
@@ -150,11 +162,14 @@ Server::~Server() {
 }
 
 std::string Server::address() const {
+    const std::string scheme = state_.options().ssl_cert_file.empty() ? "http://" : "https://";
     std::string text;
     for (const std::string& host : state_.options().hosts) {
         const bool v6 = host.find(':') != std::string::npos;
-        text += (text.empty() ? "http://" : ", http://") + (v6 ? "[" + host + "]" : host) + ":" +
-                std::to_string(port());
+        if (!text.empty()) text += ", ";
+        text += is_unix_path(host)
+                    ? "unix:" + host
+                    : scheme + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
     }
     return text;
 }
@@ -167,15 +182,12 @@ void Server::begin_drain() {
 std::optional<ApiError> Server::check_access(const HttpRequest& request,
                                              const RouteDef* route) const {
     if (state_.keys().empty() || (route && route->open)) return std::nullopt;
-    const auto& headers = request.head.headers;
-    const auto n = std::count_if(headers.begin(), headers.end(),
-                                 [](const auto& h) { return h.first == "authorization"; });
-    const std::string_view key = bearer_key(request.header("authorization"));
-    if (n == 1 && state_.keys().accepts(key)) return std::nullopt;
-    return plain_error(
-        401,
-        n == 0 ? "an API key is needed: Authorization: Bearer KEY" : "the API key is not valid",
-        "invalid_api_key");
+    const GivenKey given = given_key(request.head);
+    if (state_.keys().accepts(given.key)) return std::nullopt;
+    return plain_error(401,
+                       given.given ? "the API key is not valid"
+                                   : "an API key is needed: Authorization: Bearer KEY",
+                       "invalid_api_key");
 }
 
 HttpResponse Server::refuse(const ApiError& error) {
@@ -194,7 +206,8 @@ HttpResponse Server::preflight(const HttpRequest& request) const {
     response.set_header("Allow", "GET, HEAD, POST, OPTIONS");
     if (is_cross_origin(request.head)) {
         response.set_header("Access-Control-Allow-Methods", "GET, HEAD, POST");
-        response.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type");
+        response.set_header("Access-Control-Allow-Headers",
+                            "Authorization, Content-Type, X-Api-Key");
         response.set_header("Access-Control-Max-Age", "600");
     }
     return response;

@@ -31,7 +31,7 @@ class Server final : public HttpHandler {
     ServerState& state() { return state_; }
     int port() const { return http_->port(); }
     HttpCounters http_counters() const { return http_->counters(); }
-    // "http://127.0.0.1:8080", one for each address.
+    // "http://127.0.0.1:8080", one for each address; "unix:PATH" for a Unix socket.
     std::string address() const;
 
     // No new work. True when nothing is being answered any more.

@@ -12,7 +12,9 @@
 namespace nib {
 
 std::string model_id_of(const Options& options) {
-    if (!options.alias.empty()) return options.alias;
+    for (const std::string& alias : options.aliases) {
+        if (alias != kAnyName) return alias;
+    }
     std::string name = options.model.substr(options.model.rfind('/') + 1);
     constexpr std::string_view kEnding = ".gguf";
     if (name.size() > kEnding.size() && name.ends_with(kEnding)) {
@@ -76,12 +78,12 @@ void ServerState::count_answer(double ms) {
 
 std::string ServerState::client_of(const HttpRequest& request) const {
     if (keys_.empty()) return request.peer;
-    return "key " + std::to_string(text_hash(bearer_key(request.header("authorization"))));
+    return "key " + std::to_string(text_hash(given_key(request.head).key));
 }
 
 uint64_t ServerState::salt_of(const HttpRequest& request) const {
     if (keys_.size() < 2) return 0;
-    return text_hash(bearer_key(request.header("authorization")));
+    return text_hash(given_key(request.head).key);
 }
 
 HttpResponse ServerState::answer_fields(const HttpRequest& request,
@@ -109,9 +111,13 @@ HttpResponse ServerState::answer_fields(const HttpRequest& request,
 void ServerState::check_model(Fields& fields) const {
     const std::string name = fields.text("model", model_id_, kModelNameMax);
     const std::string file = options_.model.substr(options_.model.rfind('/') + 1);
+    if (!fields.ok()) return;
     for (const std::string& known :
          {std::string(), std::string("default"), model_id_, file, engine()->model().name}) {
-        if (!fields.ok() || name == known) return;
+        if (name == known) return;
+    }
+    for (const std::string& alias : options_.aliases) {
+        if (name == alias || alias == kAnyName) return;
     }
     ApiError error;
     error.status = 404;

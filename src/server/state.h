@@ -60,7 +60,7 @@ class ServerState {
     // the first problem: of the body, or one that `respond` left in the fields.
     static HttpResponse answer_fields(const HttpRequest& request,
                                       const std::function<HttpResponse(Fields&)>& respond);
-    // The model's name in a request must be ours, if it is there.
+    // The model's name in a request must be one of ours, if it is there.
     void check_model(Fields& fields) const;
 
     struct Counters {
@@ -85,7 +85,9 @@ class ServerState {
     std::atomic<double> answer_ms_{0};  // moving average
 };
 
-// "/a/b/Name.Q4_1.gguf" is "Name.Q4_1".
+// An alias that stands for every name.
+inline constexpr std::string_view kAnyName = "*";
+// "/a/b/Name.Q4_1.gguf" is "Name.Q4_1", if there is no alias.
 std::string model_id_of(const Options& options);
 
 }  // namespace nib

@@ -32,41 +32,57 @@ inline uint64_t hash_bytes(const char* data, size_t n, uint64_t seed) {
     return mix_bits(mix_bits(h ^ tail, kB) ^ seed, kA);
 }
 
-// Text to token. The texts live in the vocabulary's arena; the table keeps where.
+// Slots of a table of n entries: at most two thirds of them are taken.
+inline size_t table_slots(size_t n) {
+    return std::bit_ceil(n + n / 2 + 2);
+}
+
+// Text to token. The texts stay where the vocabulary has them: that of token t is
+// arena[begin[t] .. begin[t + 1]). A slot has other bits of the hash than those that chose it, so
+// that a text that is not there is seldom compared with one that is.
 class TextTable {
   public:
-    void reserve(size_t n) {
-        slots_.assign(std::bit_ceil(2 * n + 2), Slot{});
+    // For n texts. arena and begin must outlive the table.
+    void reserve(size_t n, const char* arena, const uint32_t* begin) {
+        slots_.assign(table_slots(n), Slot{});
         seed_ = table_seed();
+        arena_ = arena;
+        begin_ = begin;
     }
     // The first token that brings a text keeps it: insert in the order of ids.
     void insert(std::string_view text, int32_t token) {
-        Slot& slot = slots_[place(text)];
-        if (slot.token < 0) slot = {text.data(), static_cast<uint32_t>(text.size()), token};
+        const uint64_t hash = hash_bytes(text.data(), text.size(), seed_);
+        Slot& slot = slots_[place(text, hash)];
+        if (slot.token < 0) slot = {static_cast<uint32_t>(hash >> 32), token};
     }
     int32_t find(std::string_view text) const {
-        return slots_.empty() ? -1 : slots_[place(text)].token;
+        if (slots_.empty()) return -1;
+        return slots_[place(text, hash_bytes(text.data(), text.size(), seed_))].token;
     }
 
   private:
     struct Slot {
-        const char* text = nullptr;
-        uint32_t bytes = 0;
+        uint32_t hash = 0;
         int32_t token = -1;
     };
 
-    size_t place(std::string_view text) const {
+    bool is_text(int32_t token, std::string_view text) const {
+        const uint32_t* begin = begin_ + token;
+        return begin[1] - begin[0] == text.size() &&
+               !std::memcmp(arena_ + begin[0], text.data(), text.size());
+    }
+    size_t place(std::string_view text, uint64_t hash) const {
         const size_t mask = slots_.size() - 1;
-        size_t i = hash_bytes(text.data(), text.size(), seed_) & mask;
+        size_t i = hash & mask;
         for (; slots_[i].token >= 0; i = (i + 1) & mask) {
-            const Slot& slot = slots_[i];
-            if (slot.bytes == text.size() && !std::memcmp(slot.text, text.data(), slot.bytes))
-                break;
+            if (slots_[i].hash == hash >> 32 && is_text(slots_[i].token, text)) break;
         }
         return i;
     }
 
     std::vector<Slot> slots_;
+    const char* arena_ = nullptr;
+    const uint32_t* begin_ = nullptr;
     uint64_t seed_ = 0;
 };
 
@@ -79,7 +95,7 @@ struct Merge {
 class MergeTable {
   public:
     void reserve(size_t n) {
-        slots_.assign(std::bit_ceil(2 * n + 2), Slot{});
+        slots_.assign(table_slots(n), Slot{});
         seed_ = table_seed();
     }
     // The first merge of a pair keeps it: insert in the order of ranks.

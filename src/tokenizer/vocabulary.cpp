@@ -203,8 +203,8 @@ class VocabularyReader {
         size_t n_reserved = 0;
         for (Token t = 0; t < v_.size(); ++t)
             n_reserved += v_.is_reserved(t);
-        v_.ordinary.reserve(v_.kinds.size() - n_reserved);
-        v_.reserved.reserve(n_reserved);
+        v_.ordinary.reserve(v_.kinds.size() - n_reserved, v_.arena.data(), v_.begin.data());
+        v_.reserved.reserve(n_reserved, v_.arena.data(), v_.begin.data());
         v_.byte_tokens.fill(kNoToken);
         for (Token t = 0; t < v_.size(); ++t) {
             const std::string_view text = v_.text(t);

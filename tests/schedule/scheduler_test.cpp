@@ -85,8 +85,7 @@ TEST(Scheduler, AShortPromptBehindALongOneGoesOnToo) {
 
 TEST(Scheduler, PrioritiesThenLeastServedClientsThenArrival) {
     ScheduleItem a = waiting(1), b = waiting(2), c = waiting(3), d = waiting(4);
-    a.client = b.client = 7, a.served = b.served = 500;
-    c.client = 8, c.served = 3;
+    a.served = b.served = 500, c.served = 3;
     d.priority = 1, d.served = 9000;
     const ScheduleItem items[] = {a, b, c, d};
     EXPECT_THAT(plan_step(items, limits(3), wants(4)).admit, ElementsAre(4, 3, 1));
@@ -205,6 +204,7 @@ class MadeUpEngine {
   public:
     struct Job {
         ScheduleItem item;
+        uint64_t client = 0;
         int32_t prompt = 0, answer = 0, in_cache = 0, chosen = 0;
         double arrived = 0, last = -1, longest_gap = 0, first = -1;
     };
@@ -225,7 +225,7 @@ class MadeUpEngine {
     uint64_t add(int32_t prompt, int32_t answer, uint64_t client = 0, int32_t priority = 0) {
         const uint64_t id = ++last_id_;
         Job& j = jobs[id];
-        j.item.id = id, j.item.client = client, j.item.priority = priority;
+        j.item.id = id, j.client = client, j.item.priority = priority;
         j.prompt = prompt, j.answer = answer, j.arrived = now;
         shares.enter(client);
         return id;
@@ -237,7 +237,7 @@ class MadeUpEngine {
         int64_t held = 0;
         int32_t decoding = 0;
         for (auto& [id, j] : jobs) {
-            j.item.served = shares.rows(j.item.client);
+            j.item.served = shares.rows(j.client);
             j.item.rows_left = j.prompt + j.chosen - j.in_cache;
             j.item.tail_room = (64 - j.in_cache % 64) % 64;
             j.item.blocks_held = (j.in_cache + 63) / 64;
@@ -282,7 +282,7 @@ class MadeUpEngine {
         now += ms;
         for (const auto& r : plan.rows) {
             Job& j = jobs.at(r.id);
-            shares.add_rows(j.item.client, r.n);
+            shares.add_rows(j.client, r.n);
             j.in_cache += r.n;
             ASSERT_LE(j.in_cache, j.prompt + j.chosen);
             if (j.in_cache < j.prompt + j.chosen) continue;
@@ -292,7 +292,7 @@ class MadeUpEngine {
             if (j.last >= 0) j.longest_gap = std::max(j.longest_gap, now - j.last);
             j.last = now;
             if (j.chosen < j.answer) continue;
-            shares.leave(j.item.client);
+            shares.leave(j.client);
             done[r.id] = j;
             jobs.erase(r.id);
         }

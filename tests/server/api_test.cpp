@@ -80,6 +80,7 @@ TEST_F(Api, NumbersHaveTypesAndRanges) {
     expect_refused("/completion", R"({"prompt": "a", "n_predict": 1, "n_probs": 1000000000})",
                    "n_probs");
     expect_refused("/completion", R"({"prompt": "a", "n_predict": 1, "id_slot": 99})", "id_slot");
+    expect_refused("/completion", R"({"prompt": "a", "n_predict": 1, "id_slot": -7})", "id_slot");
     expect_refused(
         "/v1/chat/completions",
         R"({"messages": [{"role": "user", "content": "a"}], "logprobs": true, "top_logprobs": 21})",
@@ -213,6 +214,21 @@ TEST_F(Api, ModelsHaveTheirName) {
     expect_refused("/v1/completions", R"({"prompt": "a", "model": 5})", "model");
 }
 
+TEST(Aliases, TheFirstIsToldAllAreTakenAndAStarTakesAny) {
+    for (const bool any : {false, true}) {
+        TinyServer::Setup setup;
+        setup.options.aliases = {"first", "second"};
+        if (any) setup.options.aliases.push_back("*");
+        const TinyServer server(std::move(setup));
+        EXPECT_EQ(server.get("/v1/models").json()["data"][0]["id"], "first");
+        for (const char* name : {"first", "second", "gpt-4o"}) {
+            const auto answer = server.post("/v1/completions",
+                                            {{"prompt", "a"}, {"max_tokens", 1}, {"model", name}});
+            EXPECT_EQ(answer.status, any || std::string(name) != "gpt-4o" ? 200 : 404) << name;
+        }
+    }
+}
+
 TEST_F(Api, TokensAndBack) {
     const Json ids = server_.post("/tokenize", {{"content", "hello"}}).json()["tokens"];
     EXPECT_EQ(ids.size(), 5u);
@@ -307,6 +323,66 @@ TEST_F(Api, StreamsSayWhatWholeAnswersSay) {
                 EXPECT_EQ(streamed.usage[n], whole["usage"][n]) << kind << n;
         }
     }
+}
+
+TEST_F(Api, TimingsComeWithEveryPieceIfTheyAreWanted) {
+    for (const char* path : {"/v1/completions", "/completion"}) {
+        const auto answer = server_.post(path, {{"prompt", "abc"},
+                                                {"max_tokens", 20},
+                                                {"ignore_eos", true},
+                                                {"temperature", 0},
+                                                {"stream", true},
+                                                {"timings_per_token", true}});
+        int last = 0;
+        for (const std::string& event : answer.events()) {
+            if (event == "[DONE]") continue;
+            const Json json = *parse_json(event);
+            ASSERT_TRUE(json.contains("timings")) << event;
+            EXPECT_GE(json["timings"]["predicted_n"], last);
+            last = json["timings"]["predicted_n"];
+        }
+        EXPECT_EQ(last, 20);
+    }
+}
+
+TEST_F(Api, ProgressOfAPromptStartsWithWhatTheCacheHadAndEndsWithAllOfIt) {
+    const std::string prompt(300, 'q');
+    for (const char* path : {"/completion", "/v1/completions", "/v1/chat/completions"}) {
+        Json body = {{"max_tokens", 3}, {"stream", true}, {"return_progress", true}};
+        body["prompt"] = prompt + path;
+        body["messages"] = {{{"role", "user"}, {"content", prompt + path}}};
+        body.erase(std::string(path).find("chat") == std::string::npos ? "messages" : "prompt");
+        for (const bool again : {false, true}) {
+            std::vector<Json> told;
+            for (const std::string& event : server_.post(path, body).events()) {
+                if (event == "[DONE]") continue;
+                const Json json = *parse_json(event);
+                if (json.contains("prompt_progress")) told.push_back(json["prompt_progress"]);
+            }
+            ASSERT_GE(told.size(), 2u) << path;
+            EXPECT_EQ(told.front()["processed"], told.front()["cache"]);
+            EXPECT_EQ(told.back()["processed"], told.back()["total"]);
+            const int total = told.front()["total"];
+            EXPECT_TRUE(!again || told.front()["cache"] == total - 1) << told.front();
+            for (size_t i = 1; i < told.size(); i++)
+                EXPECT_GT(told[i]["processed"], told[i - 1]["processed"]);
+        }
+    }
+}
+
+TEST_F(Api, OnlyTheFieldsThatAreWanted) {
+    const Json body = {{"prompt", {{"prompt_string", "abc"}}},
+                       {"n_predict", 3},
+                       {"response_fields", {"content", "generation_settings/n_predict", "none"}}};
+    const Json json = server_.post("/completion", body).json();
+    EXPECT_EQ(json.size(), 2u) << json;
+    EXPECT_EQ(json["generation_settings/n_predict"], 3);
+    expect_refused("/completion", R"({"prompt": "a", "response_fields": "content"})",
+                   "response_fields");
+    expect_refused("/completion", R"({"prompt": "a", "response_fields": [1]})", "response_fields");
+    expect_refused("/completion", R"({"prompt": {"prompt_string": "a", "multimodal_data": ["x"]}})",
+                   "prompt.multimodal_data");
+    expect_refused("/completion", R"({"prompt": {"prompt_string": [1]}})", "prompt");
 }
 
 TEST_F(Api, UsageComesOnlyIfItIsWanted) {
@@ -409,9 +485,8 @@ TEST_F(Api, FinishReasonsAndCachedTokens) {
             .post("/completion",
                   {{"prompt", "abc"}, {"n_predict", 9}, {"logit_bias", {{"257", 100}}}})
             .json();
-    if (ended["stop_type"] == "eos") {
-        EXPECT_EQ(ended["content"], "");
-    }
+    EXPECT_EQ(ended["stop_type"], "eos");
+    EXPECT_EQ(ended["content"], "");
     const Json zero = server_.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 0}}).json();
     EXPECT_EQ(zero["choices"][0]["text"], "");
 }

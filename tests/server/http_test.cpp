@@ -85,6 +85,18 @@ TEST(HeadCheck, CutAnywhereItWaitsOrSaysTheSame) {
     }
 }
 
+TEST(HeadCheck, ByteByByteItSeesTheSameAsAtOnce) {
+    for (const HeadCase& c : odd_heads()) {
+        if (c.bytes.size() > 60'000) continue;
+        const HeadScan whole = scan_head(c.bytes);
+        HeadScan scan;
+        for (size_t n = 1; n <= c.bytes.size() && !scan.end && !scan.problem.status; n++)
+            scan = scan_head(std::string_view(c.bytes).substr(0, n), scan);
+        EXPECT_EQ(scan.end, whole.end) << c.bytes.substr(0, 120);
+        EXPECT_EQ(scan.problem.status, whole.problem.status) << c.bytes.substr(0, 120);
+    }
+}
+
 TEST(HeadCheck, ChunkSizesAreHexadecimalDigits) {
     EXPECT_EQ(read_chunk_size("1f"), 31u);
     EXPECT_EQ(read_chunk_size("5;name=value"), 5u);
@@ -221,10 +233,12 @@ TEST(Http, KeysAreWantedWhateverThePathIsSpelledLike) {
     };
     EXPECT_EQ(with("Authorization: Bearer second-key").status, 200);
     EXPECT_EQ(with("Authorization: bEARER first-key").status, 200);
-    for (const char* bad :
-         {"", "Authorization: Bearer wrong", "Authorization: Bearer first-key1",
-          "Authorization: Bearer first-ke", "Authorization: Basic first-key", "Authorization: ",
-          "Authorization: Bearer first-key\r\nAuthorization: Bearer first-key"}) {
+    EXPECT_EQ(with("X-Api-Key: first-key").status, 200);
+    for (const char* bad : {"", "Authorization: Bearer wrong", "Authorization: Bearer first-key1",
+                            "Authorization: Bearer first-ke", "Authorization: Basic first-key",
+                            "Authorization: ", "X-Api-Key: wrong", "X-Api-Key: Bearer first-key",
+                            "Authorization: Bearer first-key\r\nAuthorization: Bearer first-key",
+                            "Authorization: Bearer first-key\r\nX-Api-Key: first-key"}) {
         const auto answer = with(bad);
         EXPECT_EQ(answer.status, 401) << bad;
         EXPECT_THAT(answer.header("www-authenticate"), HasSubstr("Bearer"));

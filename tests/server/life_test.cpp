@@ -145,10 +145,13 @@ TEST(Life, OverloadIsAnsweredAndLeavesNothingBehind) {
     EXPECT_EQ(wrong, 0);
     EXPECT_GT(good, 0);
     EXPECT_EQ(good + busy, 512);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_EQ(server.get("/health").status, 200);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "skipped the bound of memory: a sanitizer keeps what was freed (" << before
+                 << " KiB before)";
+#else
     EXPECT_LT(resident_kib() - before, 16 << 10);
 #endif
-    EXPECT_EQ(server.get("/health").status, 200);
 }
 
 TEST(Life, ASlowReaderDoesNotHoldUpOthers) {

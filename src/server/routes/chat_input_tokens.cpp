@@ -15,7 +15,7 @@ HttpResponse handle(ServerState& server, HttpRequest& http) {
 
 extern const RouteDef route_chat_input_tokens = {
     .method = "POST",
-    .paths = "/v1/chat/completions/input_tokens",
+    .paths = "/v1/chat/completions/input_tokens /chat/completions/input_tokens",
     .handle = handle,
 };
 

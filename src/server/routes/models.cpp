@@ -7,11 +7,15 @@ namespace {
 
 HttpResponse handle(ServerState& server, HttpRequest&) {
     const ModelInfo& model = server.engine()->model();
+    Json aliases = Json::array();
+    for (const std::string& alias : server.options().aliases)
+        aliases.push_back(alias);
+    if (aliases.empty() && !model.name.empty()) aliases.push_back(model.name);
     Json entry = {{"id", server.model_id()},
                   {"object", "model"},
                   {"created", server.started_unix()},
                   {"owned_by", "nib"},
-                  {"aliases", Json::array({model.name})},
+                  {"aliases", std::move(aliases)},
                   {"meta",
                    {{"vocab_type", server.tokenizer().model_name()},
                     {"n_vocab", model.n_vocab},
