@@ -42,6 +42,10 @@ class KvMemory {
     virtual int32_t n_blocks() const = 0;
     // Copies the first n_tokens of a block; what is after them in `to` is undefined.
     virtual void copy(int32_t from, int32_t to, int32_t n_tokens) = 0;
+    // The same out of a block and into one, block_bytes() of the caller's in the device's own form;
+    // read() makes zeros of what no token has.
+    virtual void read(int32_t block, int32_t n_tokens, uint8_t* to) const = 0;
+    virtual void write(int32_t block, int32_t n_tokens, const uint8_t* from) = 0;
 };
 
 // One instruction of a step as it was run: an executor that is asked for a trace adds them in

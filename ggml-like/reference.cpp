@@ -81,6 +81,22 @@ void ReferenceKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
     }
 }
 
+void ReferenceKv::read(int32_t block, int32_t n_tokens, uint8_t* to) const {
+    std::memset(to, 0, block_bytes());
+    const float* from = data_.data() + static_cast<size_t>(block) * block_floats_;
+    for (const Layer& l : layers_) {
+        std::memcpy(to + l.offset * sizeof(float), from + l.offset,
+                    static_cast<size_t>(n_tokens) * l.token_floats * sizeof(float));
+    }
+}
+
+void ReferenceKv::write(int32_t block, int32_t n_tokens, const uint8_t* from) {
+    for (const Layer& l : layers_) {
+        std::memcpy(token(block, l.layer, 0), from + l.offset * sizeof(float),
+                    static_cast<size_t>(n_tokens) * l.token_floats * sizeof(float));
+    }
+}
+
 ReferenceKv& ReferenceContext::kv_of(int32_t layer, const int32_t*& table, int32_t sequence) const {
     const auto found = std::find_if(step.kv.begin(), step.kv.end(), [&](KvMemory* kv) {
         return static_cast<ReferenceKv*>(kv)->has(layer);

@@ -19,6 +19,8 @@ class ReferenceKv : public KvMemory {
     size_t block_bytes() const override { return block_floats_ * sizeof(float); }
     int32_t n_blocks() const override { return n_blocks_; }
     void copy(int32_t from, int32_t to, int32_t n_tokens) override;
+    void read(int32_t block, int32_t n_tokens, uint8_t* to) const override;
+    void write(int32_t block, int32_t n_tokens, const uint8_t* from) override;
     // Writes k and v, each [n_kv_heads * head_dim], of one token.
     void write(int32_t block, int32_t layer, int32_t slot, const float* k, const float* v);
     // k [n_kv_heads * head_dim] and, behind it, v of one token of a layer that this group has.

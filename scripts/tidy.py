@@ -43,7 +43,7 @@ ARROWS = [
 DOORS = [
     (r"nlohmann/", r"src/json/json\.h"),
     (r"pcre2\.h", r"src/tokenizer/regex\.cpp"),
-    (r"xxhash\.h", r"src/kv/prefix_index\.cpp"),
+    (r"xxhash\.h", r"src/kv/hash\.cpp"),
     (r"utf8proc\.h", r"(src|tests)/(tokenizer|chat)/\w+\.cpp"),
     (r"(editline/)?(readline|histedit)\.h", r"src/cli/line_editor\.cpp"),
     (r"CLI/", r"src/options\.cpp"),

@@ -4,6 +4,7 @@
 #include "src/engine.h"
 
 #include "src/engine/loop.h"
+#include "src/engine/states.h"
 #include "src/runner.h"
 
 #include <algorithm>
@@ -60,6 +61,7 @@ struct Engine::Impl {
     ModelInfo info;
     std::shared_ptr<const Tokenizer> tokenizer;
     std::unique_ptr<EngineLoop> loop;
+    std::unique_ptr<EngineStates> states;  // null: no folder
 
     Result<void> open(const EngineOptions& options);
     void describe(const GgufFile& file, const Runner& runner, const EngineOptions& options);
@@ -77,6 +79,7 @@ Result<void> Engine::Impl::open(const EngineOptions& options) {
     NIB_ASSIGN(std::unique_ptr<Model> model, read_model(*file, model_options));
     NIB_ASSIGN(tokenizer, Tokenizer::create(*file, static_cast<uint64_t>(model->config.n_vocab),
                                             {.allow_unknown_pre = options.allow_unknown_pre}));
+    const uint64_t model_hash = options.state_folder.empty() ? 0 : hash_of(*file);
     NIB_ASSIGN(
         auto runner,
         Runner::create(
@@ -91,6 +94,9 @@ Result<void> Engine::Impl::open(const EngineOptions& options) {
              .cache_type_v = options.cache_type_v,
              .progress = options.progress}));
     describe(*file, *runner, options);
+    if (!options.state_folder.empty()) {
+        NIB_ASSIGN(states, EngineStates::create(options, *runner, model_hash));
+    }
     loop = std::make_unique<EngineLoop>(std::move(runner), tokenizer, options);
     info.load_ms = ms_since(start);
     return {};
@@ -210,6 +216,21 @@ void Engine::clear_cache() {
         return {};
     });
     (void)done;  // only a closing engine refuses, and forgets everything anyway
+}
+
+Result<StateSize> Engine::save_state(int32_t slot, const std::string& name, uint64_t salt) {
+    NIB_TRY(check_slot(impl_->states.get(), impl_->loop->parallel(), slot));
+    return impl_->states->save(*impl_->loop, slot, name, salt);
+}
+
+Result<StateSize> Engine::restore_state(int32_t slot, const std::string& name, uint64_t salt) {
+    NIB_TRY(check_slot(impl_->states.get(), impl_->loop->parallel(), slot));
+    return impl_->states->restore(*impl_->loop, slot, name, salt);
+}
+
+Result<int64_t> Engine::erase_state(int32_t slot, uint64_t salt) {
+    NIB_TRY(check_slot(impl_->states.get(), impl_->loop->parallel(), slot));
+    return impl_->loop->erase_slot(slot, salt);
 }
 
 }  // namespace nib

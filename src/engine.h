@@ -45,6 +45,10 @@ struct EngineOptions {
     double max_stall_ms = 0;  // a running stream waits no longer for its next token because of
                               // others' prompts; 0: twice its time alone
 
+    // Folder of saved states; "": there are none. build names the program in them: a state of
+    // another build is refused.
+    std::string state_folder, build;
+
     // Progress of loading in [0, 1]; return false to give up (Cancelled).
     std::function<bool(double)> progress;
     std::function<void(LogLevel, const std::string&)> log;
@@ -145,6 +149,7 @@ struct ModelInfo {
 struct RequestInfo {
     uint64_t id = 0;
     bool running = false;
+    int32_t slot = -1;  // 0..parallel-1: the place it runs in; -1 while it waits
     int32_t prompt_n = 0, prompt_done = 0, predicted_n = 0, max_tokens = -1;
     std::string client;
 };
@@ -164,6 +169,11 @@ struct EngineStats {
     int32_t longest_request = 0;  // tokens of the longest sequence so far
     Histogram time_to_first_token, inter_token_latency, queue_time, request_latency;  // seconds
     std::vector<RequestInfo> requests;
+};
+
+struct StateSize {
+    int64_t tokens = 0;
+    uint64_t bytes = 0;  // of the file
 };
 
 class Engine {
@@ -192,6 +202,20 @@ class Engine {
     void cancel() noexcept;
     // Forgets what is cached and not in use.
     void clear_cache();
+
+    // Saved states: what the last request that ended in a slot left in the cache, as a file of
+    // state_folder. Restored, it is cached as if it had been computed here: the next request that
+    // begins with its tokens takes them over and gives the same bits. Requests go on meanwhile,
+    // between two steps blocks are copied. salt: as in Request, of the one who asks; what was left
+    // for another salt is not there.
+    // Errors: Unsupported (no state_folder), BadRequest that begins with "slot" (there is no such
+    // one, or it holds nothing) or "filename".
+    Result<StateSize> save_state(int32_t slot, const std::string& name, uint64_t salt = 0);
+    // Errors besides: BadFile (no state, or damaged), Unsupported that begins with "filename"
+    // (made with another model, KV type or build), TooLong, OutOfMemory.
+    Result<StateSize> restore_state(int32_t slot, const std::string& name, uint64_t salt = 0);
+    // How many tokens are forgotten: those that lead to nothing else that is cached or in use.
+    Result<int64_t> erase_state(int32_t slot, uint64_t salt = 0);
 
   private:
     Engine();

@@ -97,6 +97,10 @@ nib_engine* open_engine(const nib_engine_options* o, nib_error* error) {
 }
 
 nib_stream* submit(nib_engine* engine, const nib_request* r, nib_error* error) {
+    if (!engine) {
+        tell(error, NIB_BAD_REQUEST, "engine: expected one, got NULL");
+        return nullptr;
+    }
     if (!r || !reaches(r, r->ignore_eos) || (r->prompt_n && !r->prompt) ||
         (r->stop_n && !r->stop)) {
         tell(error, NIB_BAD_REQUEST, "request: expected size, prompt and stop");
@@ -110,8 +114,14 @@ nib_stream* submit(nib_engine* engine, const nib_request* r, nib_error* error) {
     request.sampling.top_p = r->top_p > 0 ? r->top_p : 1;
     request.sampling.min_p = r->min_p;
     request.sampling.seed = r->seed;
-    for (size_t i = 0; i < r->stop_n; i++)
-        request.stop.emplace_back(r->stop[i] ? r->stop[i] : "");
+    for (size_t i = 0; i < r->stop_n; i++) {
+        if (!r->stop[i]) {
+            tell(error, NIB_BAD_REQUEST,
+                 "stop[" + std::to_string(i) + "]: expected a text, got NULL");
+            return nullptr;
+        }
+        request.stop.emplace_back(r->stop[i]);
+    }
     request.priority = r->priority;
     request.ignore_eos = r->ignore_eos != 0;
     auto stream = engine->engine->submit(std::move(request));
@@ -129,6 +139,16 @@ int finish_number(FinishReason reason) {
         break;
     }
     return NIB_FINISH_CANCELLED;
+}
+
+// The end of a stream that cannot go on: who reads until `done` comes to an end.
+int end_with(nib_event* out, int status, const char* message) {
+    *out = {};
+    out->text = "";
+    out->done = 1;
+    out->finish = NIB_FINISH_CANCELLED;
+    tell(&out->error, status, message);
+    return 1;
 }
 
 int next(nib_stream* s, int32_t timeout_ms, nib_event* out) {
@@ -161,14 +181,17 @@ void nib_engine_close(nib_engine* engine) {
 }
 
 int32_t nib_engine_context(const nib_engine* engine) {
-    return engine->engine->model().n_ctx;
+    return !engine ? 0 : engine->engine->model().n_ctx;
 }
 
 int32_t nib_engine_vocabulary(const nib_engine* engine) {
-    return engine->engine->model().n_vocab;
+    return !engine ? 0 : engine->engine->model().n_vocab;
 }
 
 void nib_engine_stats(const nib_engine* engine, nib_stats* stats) {
+    if (!stats) return;
+    *stats = {};
+    if (!engine) return;
     nib::guarded(nullptr, [&] {
         const nib::EngineStats s = engine->engine->stats();
         *stats = {s.running,       s.waiting,          s.blocks_used,
@@ -185,6 +208,8 @@ size_t nib_tokenize(const nib_engine* engine,
                     int parse_special,
                     int32_t* tokens,
                     size_t capacity) {
+    if (!engine || (!text && text_n)) return 0;
+    if (!tokens) capacity = 0;
     return nib::guarded(nullptr, [&] {
         const auto ids = engine->engine->tokenizer()->encode({text, text_n}, add_special != 0,
                                                              parse_special != 0);
@@ -195,6 +220,8 @@ size_t nib_tokenize(const nib_engine* engine,
 
 size_t nib_detokenize(
     const nib_engine* engine, const int32_t* tokens, size_t tokens_n, char* text, size_t capacity) {
+    if (!engine || (!tokens && tokens_n)) return 0;
+    if (!text) capacity = 0;
     return nib::guarded(nullptr, [&] {
         const std::string s = engine->engine->tokenizer()->decode({tokens, tokens_n});
         std::copy_n(s.begin(), std::min(s.size(), capacity), text);
@@ -207,11 +234,18 @@ nib_stream* nib_submit(nib_engine* engine, const nib_request* request, nib_error
 }
 
 int nib_stream_next(nib_stream* stream, int32_t timeout_ms, nib_event* event) {
-    return nib::guarded(nullptr, [&] { return nib::next(stream, timeout_ms, event); });
+    if (!event) return 0;
+    if (!stream) return nib::end_with(event, NIB_BAD_REQUEST, "stream: expected one, got NULL");
+    try {
+        return nib::next(stream, timeout_ms, event);
+    } catch (const std::exception&) {
+        stream->stream->cancel();
+        return nib::end_with(event, NIB_OUT_OF_MEMORY, "no memory for the event");
+    }
 }
 
 void nib_stream_cancel(nib_stream* stream) {
-    stream->stream->cancel();
+    if (stream) stream->stream->cancel();
 }
 
 void nib_stream_close(nib_stream* stream) {

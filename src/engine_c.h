@@ -5,6 +5,10 @@
  * Who gets memory: what a call writes into a caller's struct lives until the next call with the
  * same handle, or until the handle is closed; everything else is copied. Functions that can fail
  * return 0 (or NULL) and fill `error` if it is not NULL. Strings are UTF-8 with a final zero.
+ *
+ * A null pointer is an answer, not a crash: no engine has no tokens and no context, a request to it
+ * is NIB_BAD_REQUEST, a null stream is done with NIB_BAD_REQUEST, closing nothing does nothing.
+ * Order of closing: streams may outlive their engine. A handle that was closed must not be used.
  */
 #pragma once
 
@@ -91,7 +95,7 @@ NIB_API int32_t nib_engine_context(const nib_engine* engine);
 NIB_API int32_t nib_engine_vocabulary(const nib_engine* engine);
 NIB_API void nib_engine_stats(const nib_engine* engine, nib_stats* stats);
 
-/* How many tokens the text has; at most `capacity` of them are written. */
+/* How many tokens the text has; at most `capacity` of them are written, which may be 0 of NULL. */
 NIB_API size_t nib_tokenize(const nib_engine* engine,
                             const char* text,
                             size_t text_n,
@@ -104,8 +108,10 @@ NIB_API size_t nib_detokenize(
     const nib_engine* engine, const int32_t* tokens, size_t tokens_n, char* text, size_t capacity);
 
 NIB_API nib_stream* nib_submit(nib_engine* engine, const nib_request* request, nib_error* error);
-/* 1: `event` was filled; 0: nothing new within `timeout_ms`. */
+/* 1: `event` was filled; 0: nothing new within `timeout_ms`. After `done`: done again, without
+ * anything new. */
 NIB_API int nib_stream_next(nib_stream* stream, int32_t timeout_ms, nib_event* event);
+/* The stream ends soon with NIB_FINISH_CANCELLED; from any thread. */
 NIB_API void nib_stream_cancel(nib_stream* stream);
 /* Cancels what is not done. */
 NIB_API void nib_stream_close(nib_stream* stream);

@@ -308,6 +308,7 @@ std::vector<FlagRow> make_flags() {
         {"no-metrics", "", "", Command, kServerFlags, "no GET /metrics", toggle(&Options::metrics, false), ""},
         {"slots", "", "", Command, kServerFlags, "accepted: GET /slots is on unless there is --no-slots", toggle(&Options::slots), ""},
         {"no-slots", "", "", Command, kServerFlags, "no GET /slots", toggle(&Options::slots, false), ""},
+        {"slot-save-path", "", "DIR", Command, kServerFlags, "folder for states that POST /slots/ID?action=save writes", string(&Options::slot_save_path), ""},
         {"no-webui", "--no-ui", "", Command, kServerFlags, "no web page", toggle(&Options::webui, false), ""},
         {"cont-batching", "-cb", "", Command, kServerFlags, "accepted: requests always run together", toggle(&Options::accepted), ""},
         {"embeddings", "--embedding", "", Command, kServerFlags, "accepted: embeddings are always served", toggle(&Options::accepted), ""},

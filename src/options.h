@@ -113,6 +113,7 @@ struct Options {
     int32_t timeout = 30;        // seconds
     std::vector<std::string> allowed_hosts, cors_origins, api_keys, aliases;
     std::string api_key_file, api_prefix, ssl_cert_file, ssl_key_file;
+    std::string slot_save_path;  // folder of saved states; "": none
     std::string pooling = "mean";
     bool metrics = true, slots = true, webui = true, allow_public = false;
     bool verbose = false, print_limits = false;

@@ -137,11 +137,9 @@ Result<std::unique_ptr<KvMemory>> CpuKv::create(const KvGroupSpec& group, int32_
 }
 
 // A tile of K is whole groups of 16 tokens, one of V whole tokens; scales are few.
-void CpuKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
+void CpuKv::copy_tokens(const uint8_t* source, uint8_t* target, int32_t n_tokens) const {
     const auto tokens = static_cast<size_t>(n_tokens);
     const size_t k_tokens = static_cast<size_t>(round_up(n_tokens, 16));
-    const uint8_t* source = block(from);
-    uint8_t* target = block(to);
     for (const Layer& layer : layers_) {
         const PageShape& s = layer.shape;
         const size_t k = (s.k_bytes ? 1 : 2) * static_cast<size_t>(s.head_dim) * k_tokens;
@@ -154,6 +152,19 @@ void CpuKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
                 std::memcpy(target + s.v_scales, source + s.v_scales, s.bytes - s.v_scales);
         }
     }
+}
+
+void CpuKv::copy(int32_t from, int32_t to, int32_t n_tokens) {
+    copy_tokens(block(from), block(to), n_tokens);
+}
+
+void CpuKv::read(int32_t block, int32_t n_tokens, uint8_t* to) const {
+    std::memset(to, 0, block_bytes_);
+    copy_tokens(memory_.data() + static_cast<size_t>(block) * block_bytes_, to, n_tokens);
+}
+
+void CpuKv::write(int32_t block, int32_t n_tokens, const uint8_t* from) {
+    copy_tokens(from, this->block(block), n_tokens);
 }
 
 namespace {

@@ -33,6 +33,8 @@ class CpuKv : public KvMemory {
     size_t block_bytes() const override { return block_bytes_; }
     int32_t n_blocks() const override { return n_blocks_; }
     void copy(int32_t from, int32_t to, int32_t n_tokens) override;
+    void read(int32_t block, int32_t n_tokens, uint8_t* to) const override;
+    void write(int32_t block, int32_t n_tokens, const uint8_t* from) override;
     uint8_t* block(int32_t id) { return memory_.data() + static_cast<size_t>(id) * block_bytes_; }
 
   private:
@@ -40,6 +42,8 @@ class CpuKv : public KvMemory {
         PageShape shape;
         int heads;
     };
+    void copy_tokens(const uint8_t* source, uint8_t* target, int32_t n_tokens) const;
+
     HugeBuffer memory_;
     std::vector<Layer> layers_;
     size_t block_bytes_ = 0;

@@ -56,6 +56,7 @@ std::optional<size_t> find_full_group(const KvCache& kv) {
 
 struct EngineLoop::Job {
     std::function<Result<void>(Runner&)> work;
+    bool alone = true;
     std::mutex mutex;
     std::condition_variable changed;
     std::optional<Result<void>> result;
@@ -70,6 +71,7 @@ EngineLoop::EngineLoop(std::unique_ptr<Runner> runner,
       queue_limit_(options.queue_limit),
       max_stall_ms_(options.max_stall_ms),
       full_group_(find_full_group(runner_->kv())) {
+    if (!options.state_folder.empty()) held_.resize(static_cast<size_t>(parallel_));
     stats_.parallel = parallel_;
     stats_.time_to_first_token = Histogram(kFirstTokenBounds);
     stats_.inter_token_latency = Histogram(kGapBounds);
@@ -110,6 +112,17 @@ Result<std::unique_ptr<Stream>> EngineLoop::submit(Request request) {
 Result<void> EngineLoop::run_alone(std::function<Result<void>(Runner&)> work) {
     const auto job = std::make_shared<Job>();
     job->work = std::move(work);
+    return wait_for(job);
+}
+
+Result<void> EngineLoop::run_between(std::function<Result<void>(Runner&)> work) {
+    const auto job = std::make_shared<Job>();
+    job->work = std::move(work);
+    job->alone = false;
+    return wait_for(job);
+}
+
+Result<void> EngineLoop::wait_for(const std::shared_ptr<Job>& job) {
     {
         const std::lock_guard lock(mutex_);
         jobs_.push_back(job);
@@ -199,21 +212,23 @@ bool EngineLoop::must_end(ActiveRequest& r, EngineClock::time_point now) {
 }
 
 void EngineLoop::run_jobs() {
-    for (const auto& r : requests_) {
-        if (r->phase != Phase::Waiting) return;
-    }
-    std::deque<std::shared_ptr<Job>> jobs;
+    const bool idle = std::none_of(requests_.begin(), requests_.end(),
+                                   [](const auto& r) { return r->phase != Phase::Waiting; });
+    std::vector<std::shared_ptr<Job>> jobs;
     {
         const std::lock_guard lock(mutex_);
-        jobs.swap(jobs_);
+        for (auto& job : jobs_) {
+            if (idle || !job->alone) jobs.push_back(std::move(job));
+        }
+        std::erase(jobs_, nullptr);
     }
     for (auto& job : jobs) {
         Result<void> result = job->work(*runner_);
+        publish();
         const std::lock_guard lock(job->mutex);
         job->result = std::move(result);
         job->changed.notify_all();
     }
-    if (!jobs.empty()) publish();
 }
 
 ActiveRequest* EngineLoop::find(uint64_t id) const {
@@ -424,7 +439,14 @@ void EngineLoop::account(const std::vector<ActiveRequest*>& members,
 
 void EngineLoop::release(ActiveRequest& r) {
     if (r.sequence < 0) return;
-    runner_->kv().close_sequence(r.sequence, !r.failed() && r.request().cache_prompt);
+    const bool keep = !r.failed() && r.request().cache_prompt;
+    if (!held_.empty()) {
+        Held& held = held_[static_cast<size_t>(r.sequence)];
+        held.tokens.assign(r.tokens.begin(),
+                           r.tokens.begin() + static_cast<ptrdiff_t>(keep ? r.done : 0));
+        held.salt = r.request().cache_salt;
+    }
+    runner_->kv().close_sequence(r.sequence, keep);
     r.sequence = -1;
     r.done = 0;
 }
@@ -473,6 +495,7 @@ void EngineLoop::publish() {
         stats_.requests.push_back(
             {.id = r->id,
              .running = running,
+             .slot = r->sequence,
              .prompt_n = static_cast<int32_t>(r->prompt_size()),
              .prompt_done = static_cast<int32_t>(std::min(r->done, r->prompt_size())),
              .predicted_n = r->n_chosen(),

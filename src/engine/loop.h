@@ -32,12 +32,24 @@ class EngineLoop {
     Result<std::unique_ptr<Stream>> submit(Request request);
     // Runs `work` on the engine thread when no request is running, and waits for it.
     Result<void> run_alone(std::function<Result<void>(Runner&)> work);
+    // The same between two steps, whatever runs.
+    Result<void> run_between(std::function<Result<void>(Runner&)> work);
+    // What a slot (RequestInfo::slot) held last; `salt` must be its request's. Errors: BadRequest
+    // (nothing is held), and those of the cache.
+    Result<KvState> save_slot(int32_t slot, uint64_t salt);
+    Result<void> restore_slot(int32_t slot, uint64_t salt, KvState state);
+    Result<int64_t> erase_slot(int32_t slot, uint64_t salt);
     EngineStats stats() const;
+    int32_t parallel() const { return parallel_; }
     void cancel_all() noexcept;  // also from a signal handler
 
   private:
     using Requests = std::vector<std::unique_ptr<ActiveRequest>>;
     struct Job;
+    struct Held {
+        std::vector<Token> tokens;
+        uint64_t salt = 0;
+    };
 
     void run();
     void take_submitted();
@@ -63,6 +75,7 @@ class EngineLoop {
     void end(ActiveRequest& r, std::optional<Error> error = {});
     void drop_ended();
     void publish();
+    Result<void> wait_for(const std::shared_ptr<Job>& job);
     ActiveRequest* find(uint64_t id) const;
 
     std::unique_ptr<Runner> runner_;
@@ -88,6 +101,7 @@ class EngineLoop {
     FairShare shares_;
     CostModel costs_;
     EngineStats stats_;
+    std::vector<Held> held_;          // [slot], by requests that ended; empty if nobody may ask
     int32_t blocked_steps_ = 0;       // in a row, in which no row found a block
     std::vector<Token> step_tokens_;  // of the present step, part behind part
     std::thread thread_;

@@ -149,7 +149,11 @@ int32_t KvCache::open_sequence(uint64_t salt) {
 }
 
 void KvCache::close_sequence(int32_t sequence, bool keep) {
-    Sequence& s = this->sequence(sequence);
+    close(this->sequence(sequence), keep);
+    verify();
+}
+
+void KvCache::close(Sequence& s, bool keep) {
     NIB_ASSERT(s.open);
     index_.tick();
     if (keep) {
@@ -168,7 +172,6 @@ void KvCache::close_sequence(int32_t sequence, bool keep) {
     s.length = 0;
     s.node = PrefixIndex::kNone;
     std::fill(s.first.begin(), s.first.end(), 0);
-    verify();
 }
 
 int64_t KvCache::length(int32_t sequence) const {
@@ -294,6 +297,7 @@ void KvCache::publish(Sequence& s) {
     }
     for (size_t g = 0; g < groups_.size(); g++) {
         int32_t& block = s.tables[g][depth];
+        if (block < 0) continue;  // a restored sequence has no more than its window
         if (const int32_t known = index_.block(node, g); known >= 0) {
             share(g, known);
             give(g, block);

@@ -19,6 +19,7 @@
 #include "src/kv/block_pool.h"
 #include "src/kv/prefix_index.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,17 @@ struct KvOptions {
     uint64_t bytes = 0;
     CachePolicy policy = CachePolicy::Lru;
 };
+
+// What the cache holds of a sequence, out of the device: its tokens and the bytes of its blocks,
+// group by group, from the first block that a token behind it sees.
+struct KvState {
+    std::vector<int32_t> tokens;
+    std::vector<uint8_t> bytes;
+};
+// How many blocks of a group that is.
+constexpr int64_t state_blocks(int32_t window, int64_t n_tokens) {
+    return std::max<int64_t>(0, blocks_for(n_tokens) - first_block_seen(window, n_tokens));
+}
 
 class KvCache {
   public:
@@ -76,6 +88,17 @@ class KvCache {
     int64_t keep_prefix(int32_t sequence, int64_t n);
     // Forgets everything that only the index holds.
     void clear_cached();
+
+    // What is there of these tokens, which may be less, or nothing. Errors: OutOfMemory.
+    Result<KvState> save(std::span<const int32_t> tokens, uint64_t salt = 0) const;
+    // The state is cached as if a sequence had computed it and was closed; bytes: state_bytes() of
+    // its tokens. Errors: TooLong, OutOfMemory (not enough blocks are free or cached).
+    Result<void> restore(const KvState& state, uint64_t salt = 0);
+    uint64_t state_bytes(int64_t n_tokens) const;
+    int64_t context() const { return options_.context; }
+    size_t block_bytes(size_t group) const { return memories_[group].memory->block_bytes(); }
+    // Forgets what is cached of these tokens and leads to nothing else; says how many tokens.
+    int64_t erase(std::span<const int32_t> tokens, uint64_t salt = 0);
 
     // Blocks of group g that a sequence with `have` tokens needs for n more, and those that could
     // be had: free ones and cached ones.
@@ -138,6 +161,10 @@ class KvCache {
                       std::span<const int32_t> tokens);
     void publish(Sequence& s);
     void publish_tail(Sequence& s);
+    void close(Sequence& s, bool keep);
+    bool take_blocks(Sequence& s, const KvState& state);
+    template <class Visit>
+    void visit_state(int64_t n_tokens, Visit visit) const;
     bool shorten(Sequence& s, int64_t n);
     using HeldBlocks = std::vector<std::vector<int32_t>>;  // [group][block]: by how many sequences
     std::string check_sequence(const Sequence& s, HeldBlocks& held) const;

@@ -8,15 +8,12 @@
 #include "src/kv/prefix_index.h"
 
 #include "ggml-like/result.h"
-
-// The whole of xxHash is in its header then: nothing to link.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "src/kv/hash.h"
 
 namespace nib {
 
 uint64_t PrefixIndex::xxh3(std::span<const int32_t> tokens, uint64_t before) {
-    return XXH3_64bits_withSeed(tokens.data(), tokens.size_bytes(), before);
+    return hash_bytes(tokens.data(), tokens.size_bytes(), before);
 }
 
 PrefixIndex::PrefixIndex(std::span<const int32_t> windows, CachePolicy policy, BlockHash hash)
@@ -65,10 +62,12 @@ void PrefixIndex::leave(int32_t node) {
     prune(node);
 }
 
-void PrefixIndex::forget(int32_t node, GivenUp& given_up) {
-    while (at(node).users == 1 && at(node).children.empty() && !at(node).again && !held(node) &&
-           depth(node) >= 0) {
+int64_t PrefixIndex::forget(int32_t node, GivenUp& given_up, bool used_again) {
+    int64_t n_tokens = 0;
+    while (at(node).users == 1 && at(node).children.empty() && (used_again || !at(node).again) &&
+           !held(node) && depth(node) >= 0) {
         const int32_t parent = at(node).parent;
+        n_tokens += at(node).n_tokens;
         at(parent).users++;
         at(node).users = 0;
         for (size_t g = 0; g < n_groups(); g++)
@@ -77,6 +76,12 @@ void PrefixIndex::forget(int32_t node, GivenUp& given_up) {
         node = parent;
     }
     leave(node);
+    return n_tokens;
+}
+
+int64_t PrefixIndex::erase(int32_t node, GivenUp& given_up) {
+    at(node).users++;
+    return forget(node, given_up, true);
 }
 
 int32_t PrefixIndex::add(int32_t parent, std::span<const int32_t> tokens, GivenUp& given_up) {

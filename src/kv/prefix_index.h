@@ -90,8 +90,11 @@ class PrefixIndex {
     int32_t enter(uint64_t salt);  // the salt's root, made if need be, with one more user
     void move_user(int32_t from, int32_t to);
     void leave(int32_t node);
-    // leave(), and what nobody else has used is gone.
-    void forget(int32_t node, GivenUp& given_up);
+    // leave(), and what nobody else has used is gone; used_again: or only in the past. Says how
+    // many tokens are.
+    int64_t forget(int32_t node, GivenUp& given_up, bool used_again = false);
+    // The node is gone, and those above it that lead to nothing else, if nobody uses them now.
+    int64_t erase(int32_t node, GivenUp& given_up);
 
     // A new node without blocks. A shorter child with the same beginning gives way to it.
     int32_t add(int32_t parent, std::span<const int32_t> tokens, GivenUp& given_up);

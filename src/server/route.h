@@ -13,7 +13,7 @@ class ServerState;
 
 struct RouteDef {
     const char* method;  // GET or POST; GET also answers HEAD
-    const char* paths;   // separated by blanks
+    const char* paths;   // separated by blanks; "/a/*": all with one part behind /a/
     bool open = false;   // needs no key
     bool quick = false;  // answered at once from what is at hand, also when the server is full
     bool needs_engine = true;  // refused while the model loads

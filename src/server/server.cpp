@@ -48,12 +48,20 @@ bool method_fits(const RouteDef& route, std::string_view method) {
     return method == route.method || (method == "HEAD" && std::string_view("GET") == route.method);
 }
 
+// "/slots/*" has all paths with one more part.
+bool fits(std::string_view paths, std::string_view path) {
+    if (has_word(paths, path)) return true;
+    const size_t slash = path.rfind('/');
+    return slash > 0 && slash + 1 < path.size() &&
+           has_word(paths, std::string(path.substr(0, slash + 1)) + "*");
+}
+
 // The route, or why there is none. allow: the methods that the path has.
 const RouteDef* find_route(const HttpRequest& request, const Options& options, std::string& allow) {
     const auto path = route_path(request, options);
     if (!path) return nullptr;
     for (const RouteDef* route : all_routes()) {
-        if (!has_word(route->paths, *path)) continue;
+        if (!fits(route->paths, *path)) continue;
         if (method_fits(*route, request.head.method)) return route;
         if (!allow.empty()) allow += ", ";
         allow += std::string_view(route->method) == "GET" ? "GET, HEAD" : route->method;

@@ -7,6 +7,7 @@
 #include "src/kv/kv_cache.h"
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,16 @@ class FakeKv : public KvMemory {
     void copy(int32_t from, int32_t to, int32_t n_tokens) override {
         for (int32_t i = 0; i < kBlockTokens; i++)
             slot(to, i) = i < n_tokens ? slot(from, i) : kUndefined;
+    }
+    void read(int32_t block, int32_t n_tokens, uint8_t* to) const override {
+        std::memset(to, 0, block_bytes());
+        std::memcpy(to, &slots_.at(static_cast<size_t>(block) * kBlockTokens),
+                    static_cast<size_t>(n_tokens) * sizeof(uint64_t));
+    }
+    void write(int32_t block, int32_t n_tokens, const uint8_t* from) override {
+        for (int32_t i = 0; i < kBlockTokens; i++)
+            slot(block, i) = kUndefined;
+        std::memcpy(&slot(block, 0), from, static_cast<size_t>(n_tokens) * sizeof(uint64_t));
     }
     uint64_t& slot(int32_t block, int64_t i) {
         return slots_.at(static_cast<size_t>(block * int64_t{kBlockTokens} + i));

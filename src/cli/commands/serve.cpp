@@ -66,6 +66,8 @@ EngineOptions server_engine_options(const Options& options, std::atomic<bool>& g
     engine.kv_bytes = static_cast<uint64_t>(options.cache_ram_mib) << 20;
     engine.cache_policy = options.kv_policy;
     engine.max_stall_ms = options.max_stall_ms;
+    engine.state_folder = options.slot_save_path;
+    engine.build = NIB_BUILD;
     engine.progress = [&give_up](double) { return !give_up.load(); };
     engine.log = [](LogLevel level, const std::string& message) {
         if (level == LogLevel::Warning) write_stderr("warning: " + message + "\n");

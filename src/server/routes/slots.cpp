@@ -2,6 +2,8 @@
 #include "src/server/route.h"
 #include "src/server/state.h"
 
+#include <algorithm>
+
 namespace nib {
 namespace {
 
@@ -30,17 +32,15 @@ HttpResponse handle(ServerState& server, HttpRequest& http) {
         return error_response(error);
     }
     const EngineStats stats = server.engine()->stats();
-    Json slots = Json::array();
+    const int32_t n_ctx = server.engine()->model().n_ctx;
+    std::vector<const RequestInfo*> places(static_cast<size_t>(stats.parallel));
     for (const RequestInfo& request : stats.requests) {
-        if (!request.running) continue;
-        slots.push_back(
-            slot_json(static_cast<int>(slots.size()), &request, server.engine()->model().n_ctx));
+        if (request.slot >= 0) places[static_cast<size_t>(request.slot)] = &request;
     }
-    const bool full = static_cast<int>(slots.size()) >= stats.parallel;
-    while (static_cast<int>(slots.size()) < stats.parallel) {
-        slots.push_back(
-            slot_json(static_cast<int>(slots.size()), nullptr, server.engine()->model().n_ctx));
-    }
+    Json slots = Json::array();
+    for (size_t i = 0; i < places.size(); i++)
+        slots.push_back(slot_json(static_cast<int>(i), places[i], n_ctx));
+    const bool full = std::find(places.begin(), places.end(), nullptr) == places.end();
     if (full && http.head.query.find("fail_on_no_slot=1") != std::string::npos) {
         ApiError error;
         error.status = 503;
