@@ -83,6 +83,7 @@ struct Request {
 
     Pooling pooling = Pooling::None;  // else: no text; the hidden states of the prompt, pooled
 
+    int32_t slot = -1;         // whose saved state it becomes; -1: of the slot that it ran in
     int32_t priority = 0;      // higher goes first
     std::string client;        // requests of one client share its turn
     uint64_t cache_salt = 0;   // prefixes are shared only between requests of the same salt

@@ -88,6 +88,10 @@ EngineLoop::~EngineLoop() {
 }
 
 Result<std::unique_ptr<Stream>> EngineLoop::submit(Request request) {
+    if (request.slot < -1 || request.slot >= parallel_) {
+        return Error{Status::BadRequest, "slot: expected -1 to " + std::to_string(parallel_ - 1) +
+                                             ", got " + std::to_string(request.slot)};
+    }
     NIB_ASSIGN(auto active,
                ActiveRequest::create(std::move(request), tokenizer_, runner_->context(), wakeup_));
     if (n_present_.fetch_add(1) >= parallel_ + queue_limit_) {
@@ -441,7 +445,8 @@ void EngineLoop::release(ActiveRequest& r) {
     if (r.sequence < 0) return;
     const bool keep = !r.failed() && r.request().cache_prompt;
     if (!held_.empty()) {
-        Held& held = held_[static_cast<size_t>(r.sequence)];
+        const int32_t wanted = r.request().slot;
+        Held& held = held_[static_cast<size_t>(wanted >= 0 ? wanted : r.sequence)];
         held.tokens.assign(r.tokens.begin(),
                            r.tokens.begin() + static_cast<ptrdiff_t>(keep ? r.done : 0));
         held.salt = r.request().cache_salt;

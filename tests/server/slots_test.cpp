@@ -101,6 +101,16 @@ TEST(Slots, ARestoredStateGivesTheSameAnswerInAnotherServer) {
     }
 }
 
+TEST(Slots, ARequestMayNameTheSlotThatItsStateIsSavedFrom) {
+    const TempDir dir;
+    TinyServer server(with_states(dir));
+    Json body = completion(long_text());
+    body["id_slot"] = 2;
+    const Reply first = reply_of(server.post("/completion", body));
+    EXPECT_EQ(act(server, "save", "x.bin", "2").json()["n_saved"], first.computed + 19);
+    expect_refused(act(server, "save", "y.bin", "0"), 400, "id_slot", "nothing");
+}
+
 TEST(Slots, EraseForgets) {
     const TempDir dir;
     TinyServer server(with_states(dir));
