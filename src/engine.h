@@ -87,6 +87,7 @@ struct Request {
     std::string client;        // requests of one client share its turn
     uint64_t cache_salt = 0;   // prefixes are shared only between requests of the same salt
     bool cache_prompt = true;  // use what is cached of the prompt
+    int32_t slot = -1;  // where it would like to run (RequestInfo::slot); if it is taken, elsewhere
     std::optional<std::chrono::steady_clock::time_point> deadline;  // then it ends as it is: Length
 };
 

@@ -313,7 +313,7 @@ void EngineLoop::put_back(ActiveRequest& r) {
 // It goes on waiting if there is no sequence for it.
 void EngineLoop::admit(ActiveRequest& r) {
     KvCache& kv = runner_->kv();
-    r.sequence = kv.open_sequence(r.request().cache_salt);
+    r.sequence = kv.open_sequence(r.request().cache_salt, r.request().slot);
     if (r.sequence < 0) return;
     const int64_t limit = take_over_limit(r);
     r.done = limit > 0 ? static_cast<size_t>(kv.attach(r.sequence, r.tokens, limit)) : 0;

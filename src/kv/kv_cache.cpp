@@ -136,16 +136,16 @@ bool KvCache::own_last_block(Sequence& s, int32_t n_tokens) {
 
 // --- sequences
 
-int32_t KvCache::open_sequence(uint64_t salt) {
-    for (size_t i = 0; i < sequences_.size(); i++) {
-        Sequence& s = sequences_[i];
-        if (s.open) continue;
-        s.open = true;
-        s.node = index_.enter(salt);
-        s.prompt = -1;
-        return static_cast<int32_t>(i);
-    }
-    return -1;
+int32_t KvCache::open_sequence(uint64_t salt, int32_t wanted) {
+    const auto is_free = [](const Sequence& s) { return !s.open; };
+    auto place = std::find_if(sequences_.begin(), sequences_.end(), is_free);
+    if (place == sequences_.end()) return -1;
+    if (wanted >= 0 && static_cast<size_t>(wanted) < sequences_.size() && is_free(sequence(wanted)))
+        place = sequences_.begin() + wanted;
+    place->open = true;
+    place->node = index_.enter(salt);
+    place->prompt = -1;
+    return static_cast<int32_t>(place - sequences_.begin());
 }
 
 void KvCache::close_sequence(int32_t sequence, bool keep) {

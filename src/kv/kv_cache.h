@@ -61,8 +61,9 @@ class KvCache {
                                                    const KvOptions& options);
     ~KvCache();
 
-    // -1 if there are max_sequences already. Prefixes are shared between sequences of one salt.
-    int32_t open_sequence(uint64_t salt = 0);
+    // -1 if there are max_sequences already. Prefixes are shared between sequences of one salt. It
+    // gets the number `wanted` if that is free, else the least that is.
+    int32_t open_sequence(uint64_t salt = 0, int32_t wanted = -1);
     // keep: what it computed stays cached, also its last block that is not full; else only what
     // others share stays.
     void close_sequence(int32_t sequence, bool keep = true);

@@ -313,7 +313,8 @@ void read_generation(Fields& fields,
     refuse_constraints(fields);
     read_response_fields(fields, api, out);
     // Places are not bound to what they held: any of them finds what the cache has.
-    fields.integer("id_slot", -1, -1, server.options().parallel - 1);
+    out.base.slot =
+        static_cast<int32_t>(fields.integer("id_slot", -1, -1, server.options().parallel - 1));
 
     const char* count = api == Api::Llama ? fields.first_of({"n_cmpl", "n"}) : "n";
     out.n = static_cast<int>(fields.integer(count, 1, 1, kChoicesMax));

@@ -101,6 +101,19 @@ TEST(Slots, ARestoredStateGivesTheSameAnswerInAnotherServer) {
     }
 }
 
+TEST(Slots, ARequestMayNameItsSlot) {
+    const TempDir dir;
+    TinyServer server(with_states(dir));
+    Json body = completion(long_text());
+    body["id_slot"] = 2;
+    const Reply reply = reply_of(server.post("/completion", body));
+    EXPECT_EQ(act(server, "save", "x.bin", "0").status, 400);
+    EXPECT_EQ(act(server, "save", "x.bin", "2").json()["n_saved"], reply.computed + 19);
+    EXPECT_EQ(act(server, "erase", "x.bin", "2").json()["n_erased"], reply.computed + 19);
+    EXPECT_EQ(reply_of(server.post("/completion", body)), reply);
+    EXPECT_EQ(server.engine().stats().cached_tokens, 0u);
+}
+
 TEST(Slots, EraseForgets) {
     const TempDir dir;
     TinyServer server(with_states(dir));
