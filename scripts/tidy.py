@@ -35,6 +35,7 @@ ARROWS = [
     (r"src/", ["src/", "ggml-like/", "!src/cli/", "!src/server/"]),
     (r"tools/doctor\.cpp", ["src/", "ggml-like/", "backends/cpu/cpu_info.h",
                                "backends/cpu/kernels.h"]),
+    (r"tools/quantize\.cpp", ["src/", "ggml-like/", "!src/server/", "backends/cpu/cpu_info.h"]),
     (r"tools/", ["tools/", "src/", "ggml-like/", "!src/server/"]),
     (r"tests/", [""]),
 ]

@@ -4,6 +4,7 @@
 // does, and the summary.
 #include "src/quantize/quantize.h"
 
+#include "backends/cpu/cpu_info.h"
 #include "src/cli/output.h"
 #include "src/command.h"
 #include "src/json/json.h"
@@ -192,11 +193,13 @@ Result<void> write_output(const GgufFile& file,
                           const Options& options) {
     NIB_TRY(check_output(file, job, options.force));
     const auto start = std::chrono::steady_clock::now();
+    const int threads =
+        options.threads > 0 ? options.threads : cpu::read_cpu_info().default_threads;
     {
         const SignalGuard guard;
         ProgressLine line;
         NIB_TRY(write_quantized(file, plan, job.out,
-                                {.threads = options.threads, .progress = [&](double share) {
+                                {.threads = threads, .progress = [&](double share) {
                                      line.show(share);
                                      return !interrupted;
                                  }}));

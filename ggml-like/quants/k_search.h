@@ -20,9 +20,10 @@ namespace nib::quants {
 
 inline constexpr int kBlock = 256;
 
-// How much the error of a value counts: all alike, or more for large values. Which one is chosen
-// for a format is measured by the divergence of quantized models (docs/QUANTIZE.md).
-enum class Weigh { Alike, Size, Square };
+// How much the error of a value counts: by its size or by its square, since products with large
+// weights carry most of a sum. Which one is chosen for a format is measured by the divergence of
+// quantized models (docs/QUANTIZE.md).
+enum class Weigh { Size, Square };
 
 // The integer ranges of a format. q_low < 0: numbers and part scales are signed and there are no
 // minima.
@@ -31,7 +32,7 @@ struct KShape {
     int q_low, q_high;          // of a value's number
     int scale_low, scale_high;  // of a part's scale; minima are 0..scale_high
     // Step sizes to try: those that map the largest value to `first`, `first + step`, ... beyond
-    // (or before) the last number.
+    // (or before) the last number. A step of 0: the largest value gets the last number, always.
     float first, step;
     Weigh weigh;
 };
@@ -79,7 +80,6 @@ class KSearch {
     }
 
     static F4 weight_of(F4 v, F4 mean) {
-        if (kShape.weigh == Weigh::Alike) return splat(1);
         if (kShape.weigh == Weigh::Size) return mean + size4(v);
         return v * v + splat(0.25f) * mean * mean;
     }
@@ -191,7 +191,8 @@ class KSearch {
         // the other side.
         for (int t = 0; t < kTries; t++) {
             const float past = kShape.first + kShape.step * static_cast<float>(t / 2);
-            tries.inv[t] = (t % 2 ? -kLow + past : kLow - past) * per_level;
+            const bool other_side = kShape.step != 0 && t % 2 != 0;
+            tries.inv[t] = (other_side ? -kLow + past : kLow - past) * per_level;
         }
         tries.count(x, part, 0);
         float best_gain = 0;

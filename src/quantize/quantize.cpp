@@ -11,8 +11,6 @@
 #include <system_error>
 #include <thread>
 
-#include <sched.h>
-
 namespace nib {
 namespace {
 
@@ -24,12 +22,6 @@ constexpr size_t kPiecesPerThread = 2;
 
 // No type has a problem with values up to here (half precision ends at 65504).
 constexpr float kSafeSize = 32768;
-
-int allowed_cpus() {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    return static_cast<int>(std::thread::hardware_concurrency());  // more than the mask holds
-}
 
 // Values of one tensor on their way: `first` is their index in it.
 struct Piece {
@@ -100,8 +92,7 @@ class Converter {
   public:
     Converter(const GgufFile& file, const QuantPlan& plan, const QuantizeOptions& options)
         : file_(file), plan_(plan), options_(options) {
-        const int threads = options.threads > 0 ? options.threads : allowed_cpus();
-        scratch_.resize(static_cast<size_t>(std::clamp(threads, 1, kThreadsMax)));
+        scratch_.resize(static_cast<size_t>(std::clamp(options.threads, 1, kThreadsMax)));
         pieces_.resize(scratch_.size() * kPiecesPerThread);
     }
 

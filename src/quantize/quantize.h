@@ -12,7 +12,7 @@
 namespace nib {
 
 struct QuantizeOptions {
-    int threads = 0;  // 0: the CPUs of the affinity mask
+    int threads = 1;
     // Share of the output that is written; return false to give up (Cancelled).
     std::function<bool(double)> progress;
 };

@@ -8,6 +8,9 @@
 #include "src/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
 #include <functional>
 
 namespace nib {
@@ -42,29 +45,60 @@ class SpmModel final : public TextModel {
     }
 
   private:
+    // The ranks of short texts that were looked up lately: texts repeat, and finding one here is
+    // cheaper than hashing it for the vocabulary's table.
+    struct KnownRank {
+        uint64_t text = 0;  // its bytes in a word, zeros behind them
+        uint32_t bytes = 0;
+        uint32_t rank = kNoRank;
+    };
+    using KnownRanks = std::array<KnownRank, 1024>;
+
     // What one call needs; kept between chains so that nothing is allocated per chain.
     struct Work {
         Work(uint32_t n_ranks, std::vector<Token>& o) : queue(n_ranks), out(o) {}
         MergeQueue queue;
+        KnownRanks known{};
         Chain chain;
         std::vector<uint32_t> begin;  // of symbol i in the chain's text
         std::vector<Token>& out;
     };
 
+    // The word with zeros behind its first n bytes in memory, n in 1..8.
+    static uint64_t first_bytes(uint64_t word, size_t n) {
+        const size_t unwanted = 64 - 8 * n;
+        if constexpr (std::endian::native == std::endian::little)
+            return word << unwanted >> unwanted;
+        return word >> unwanted << unwanted;
+    }
+
     struct Pairs {
+        static constexpr uint64_t kSpread = 0x9E3779B97F4A7C15u;
         const SpmModel& model;
         std::string_view text;
         const std::vector<uint32_t>& begin;
         const Chain& chain;
+        KnownRanks& known;
 
         size_t end_of(uint32_t symbol) const {
             const uint32_t next = chain.next[symbol];
             return next == kNoSymbol ? text.size() : begin[next];
         }
         uint32_t rank(uint32_t left, uint32_t right) const {
-            const size_t bytes = end_of(right) - begin[left];
+            const size_t at = begin[left], bytes = end_of(right) - at;
             if (bytes > model.v_.text_bytes_max) return kNoRank;
-            const Token token = model.v_.ordinary.find(text.substr(begin[left], bytes));
+            uint64_t word = 0;
+            // Near the end of the text a whole word cannot be read.
+            if (bytes > sizeof word || text.size() - at < sizeof word) return find(at, bytes);
+            std::memcpy(&word, text.data() + at, sizeof word);
+            word = first_bytes(word, bytes);
+            KnownRank& slot = known[mix_bits(word, kSpread) % known.size()];
+            if (slot.text != word || slot.bytes != bytes)
+                slot = {word, static_cast<uint32_t>(bytes), find(at, bytes)};
+            return slot.rank;
+        }
+        uint32_t find(size_t at, size_t bytes) const {
+            const Token token = model.v_.ordinary.find(text.substr(at, bytes));
             return token == kNoToken ? kNoRank : model.ranks_[static_cast<size_t>(token)];
         }
         void join(uint32_t, uint32_t) {}
@@ -122,7 +156,7 @@ class SpmModel final : public TextModel {
             i += c.valid ? c.bytes : 1;
         }
         work.chain.reset(work.begin.size());
-        Pairs pairs{*this, text, work.begin, work.chain};
+        Pairs pairs{*this, text, work.begin, work.chain, work.known};
         ChainMerger(work.chain, pairs).run(static_cast<uint32_t>(work.begin.size()), work.queue);
         for (uint32_t i = 0; i != kNoSymbol; i = work.chain.next[i]) {
             emit(text.substr(work.begin[i], pairs.end_of(i) - work.begin[i]), work.out);
