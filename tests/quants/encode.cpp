@@ -100,7 +100,7 @@ TEST(Encode, ErrorsOfGaussianValues) {
         v = gaussian(random);
     const Bound bounds[] = {{Type::Q4_0, 0.09},   {Type::Q4_1, 0.082},    {Type::Q5_0, 0.045},
                             {Type::Q5_1, 0.040},  {Type::Q8_0, 0.0057},   {Type::Q2_K, 0.268},
-                            {Type::Q3_K, 0.1495},  {Type::Q4_K, 0.0708},   {Type::Q5_K, 0.0349},
+                            {Type::Q3_K, 0.1495}, {Type::Q4_K, 0.0708},   {Type::Q5_K, 0.0349},
                             {Type::Q6_K, 0.0177}, {Type::IQ4_NL, 0.0745}, {Type::IQ4_XS, 0.0752},
                             {Type::MXFP4, 0.113}};
     for (const Bound& bound : bounds) {
