@@ -64,7 +64,8 @@ class KSearch {
     static constexpr int kPart = kShape.part, kParts = kBlock / kPart;
     static constexpr bool kAffine = kShape.q_low == 0;
     static constexpr float kLow = kShape.q_low, kHigh = kShape.q_high;
-    static constexpr int kTries = 16;
+    static constexpr int kTries =
+        kShape.step == 0 ? 8 : 16;  // whole vectors; without a step all alike
 
     struct Part {
         alignas(16) float weight[kPart], weighted[kPart];  // w and w * x
