@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/engine/states.h"
 
+#include "ggml-like/files/gguf_parser.h"
 #include "src/kv/hash.h"
 
 #include <algorithm>
@@ -9,24 +10,6 @@ namespace nib {
 namespace {
 
 constexpr uint64_t kSampleBytes = 4096;  // of each end of a tensor
-
-size_t element_bytes(GgufType type) {
-    switch (type) {
-    case GgufType::U8:
-    case GgufType::I8:
-    case GgufType::Bool:
-        return 1;
-    case GgufType::U16:
-    case GgufType::I16:
-        return 2;
-    case GgufType::U64:
-    case GgufType::I64:
-    case GgufType::F64:
-        return 8;
-    default:
-        return 4;
-    }
-}
 
 // Who may restore a state: those whose requests have this salt. The salt itself stays here.
 uint64_t owner_of(uint64_t salt) {
@@ -46,7 +29,7 @@ uint64_t add(const GgufFile::Entry& entry, uint64_t hash) {
     for (const std::string_view text : v.strings)
         hash = add(text, hash);
     if (v.data && v.strings.empty())
-        hash = hash_bytes(v.data, v.count * element_bytes(v.element), hash);
+        hash = hash_bytes(v.data, v.count * gguf_number_bytes(v.element), hash);
     return hash;
 }
 

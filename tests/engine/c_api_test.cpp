@@ -189,10 +189,7 @@ TEST(EngineC, OptionsThatCannotBeAreRefused) {
     nib_engine_close(engine);
 }
 
-TEST(EngineC, StreamsOutliveTheirEngine) {
-    const TinyFile file;
-    nib_engine* engine = open_tiny(file);
-    ASSERT_NE(engine, nullptr);
+nib_stream* submit_endless(nib_engine* engine) {
     const auto prompt = some_tokens(20);
     nib_request request = {};
     request.size = sizeof request;
@@ -200,7 +197,14 @@ TEST(EngineC, StreamsOutliveTheirEngine) {
     request.prompt_n = prompt.size();
     request.max_tokens = -1;
     request.ignore_eos = 1;
-    nib_stream* stream = nib_submit(engine, &request, nullptr);
+    return nib_submit(engine, &request, nullptr);
+}
+
+TEST(EngineC, StreamsOutliveTheirEngine) {
+    const TinyFile file;
+    nib_engine* engine = open_tiny(file);
+    ASSERT_NE(engine, nullptr);
+    nib_stream* stream = submit_endless(engine);
     ASSERT_NE(stream, nullptr);
     nib_event event = {};
     while (nib_stream_next(stream, 60'000, &event) && event.tokens_n == 0) {
@@ -220,14 +224,7 @@ TEST(EngineC, CancelEndsAStream) {
     const TinyFile file;
     nib_engine* engine = open_tiny(file);
     ASSERT_NE(engine, nullptr);
-    const auto prompt = some_tokens(20);
-    nib_request request = {};
-    request.size = sizeof request;
-    request.prompt = prompt.data();
-    request.prompt_n = prompt.size();
-    request.max_tokens = -1;
-    request.ignore_eos = 1;
-    nib_stream* stream = nib_submit(engine, &request, nullptr);
+    nib_stream* stream = submit_endless(engine);
     ASSERT_NE(stream, nullptr);
     nib_stream_cancel(stream);
     nib_event event = {};

@@ -3,11 +3,9 @@
 // restore in another server is the one without it, and every wrong request is told what is wrong.
 #include "tests/server/fixture.h"
 
-#include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace nib::test {
@@ -266,65 +264,27 @@ TEST(Slots, OthersGoOnMeanwhile) {
     EXPECT_TRUE(server.comes_to_rest());
 }
 
-// nib serve in a process of its own, until the object dies.
-class Process {
-  public:
-    Process(const std::string& model, const std::string& folder) {
-        std::vector<std::string> args = {
-            nib_path(), "serve", "-m",  model, "--port",           "0",
-            "-c",       "512",   "-np", "2",   "--slot-save-path", folder};
-        int out[2];
-        EXPECT_EQ(pipe(out), 0);
-        pid_ = fork();
-        if (pid_ == 0) {
-            dup2(out[1], 2);
-            std::vector<char*> argv;
-            for (auto& a : args)
-                argv.push_back(a.data());
-            argv.push_back(nullptr);
-            execv(argv[0], argv.data());
-            _exit(127);
-        }
-        ::close(out[1]);
-        std::string seen;
-        char c;
-        while (seen.find("ready: http://127.0.0.1:") == std::string::npos || seen.back() != '\n') {
-            if (::read(out[0], &c, 1) != 1) break;
-            seen += c;
-        }
-        const size_t at = seen.rfind(':');
-        if (at != std::string::npos) port_ = std::stoi(seen.substr(at + 1));
-        EXPECT_GT(port_, 0) << seen;
-        err_ = out[0];
-    }
-    ~Process() {
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-        ::close(err_);
-    }
-    HttpAnswer post(std::string_view path, const Json& body) const {
-        return TinyServer::send_to(port_, post_text(path, dump_json(body)));
-    }
-
-  private:
-    pid_t pid_ = 0;
-    int err_ = -1, port_ = 0;
-};
-
 TEST(SlotsProgram, AStateOutlivesItsProcess) {
     const TempDir dir;
     const TinyFile model("llama", {.type = "q8_0", .chat_template = kTinyTemplate});
+    const std::vector<std::string> args = {
+        "-m", model.path(), "--port", "0", "-c", "512", "-np", "2", "--slot-save-path", dir.path()};
+    const auto post = [](int port, std::string_view path, const Json& body) {
+        return TinyServer::send_to(port, post_text(path, dump_json(body)));
+    };
     Reply before;
     {
-        const Process first(model.path(), dir.path());
-        before = reply_of(first.post("/completion", completion(long_text())));
-        const auto saved = first.post("/slots/0?action=save", {{"filename", "x.bin"}});
+        Program first(args);
+        const int port = first.port();
+        before = reply_of(post(port, "/completion", completion(long_text())));
+        const auto saved = post(port, "/slots/0?action=save", {{"filename", "x.bin"}});
         EXPECT_EQ(saved.status, 200) << saved.body;
     }
-    const Process second(model.path(), dir.path());
-    const auto restored = second.post("/slots/0?action=restore", {{"filename", "x.bin"}});
+    Program second(args);
+    const int port = second.port();
+    const auto restored = post(port, "/slots/0?action=restore", {{"filename", "x.bin"}});
     EXPECT_EQ(restored.status, 200) << restored.body;
-    const Reply after = reply_of(second.post("/completion", completion(long_text())));
+    const Reply after = reply_of(post(port, "/completion", completion(long_text())));
     EXPECT_EQ(after, before);
     EXPECT_EQ(after.cached, before.computed - 1);
 }
