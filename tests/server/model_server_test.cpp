@@ -344,9 +344,12 @@ TEST_F(ModelServer, PromptsMayBeEmptyManyOrIds) {
     for (const char* prompt : {"[]", "[[]]", "[-1]", "[49152]", "[2147483647]", "[1.5]"})
         refused(kCompletions, std::string(R"({"max_tokens": 1, "prompt": )") + prompt + "}",
                 "prompt");
-    for (const char* bias : {R"({"999999": 5})", R"({"-3": 5})", R"({"abc": 5})"})
+    for (const char* bias : {R"({"999999": 5})", R"({"-3": 5})", R"({"abc": "5"})"})
         refused(kCompletions, std::string(R"({"prompt": "a", "logit_bias": )") + bias + "}",
                 "logit_bias");
+    // A key that is no number is a text: all its tokens.
+    EXPECT_THAT(ask(*server, greedy("a", 2, {{"logit_bias", {{" banana", 100}}}}))["content"],
+                " banana banana");
     EXPECT_EQ(choices({49151}).size(), 1u);  // the last id there is
     std::string words;
     for (int i = 0; i < 10'000; i++)
