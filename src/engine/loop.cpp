@@ -55,7 +55,7 @@ std::optional<size_t> find_full_group(const KvCache& kv) {
 }  // namespace
 
 struct EngineLoop::Job {
-    std::function<Result<void>(Runner&)> work;
+    Work work;
     bool alone = true;
     std::mutex mutex;
     std::condition_variable changed;
@@ -113,20 +113,10 @@ Result<std::unique_ptr<Stream>> EngineLoop::submit(Request request) {
     return std::unique_ptr<Stream>(std::move(stream));
 }
 
-Result<void> EngineLoop::run_alone(std::function<Result<void>(Runner&)> work) {
+Result<void> EngineLoop::run_job(Work work, bool alone) {
     const auto job = std::make_shared<Job>();
     job->work = std::move(work);
-    return wait_for(job);
-}
-
-Result<void> EngineLoop::run_between(std::function<Result<void>(Runner&)> work) {
-    const auto job = std::make_shared<Job>();
-    job->work = std::move(work);
-    job->alone = false;
-    return wait_for(job);
-}
-
-Result<void> EngineLoop::wait_for(const std::shared_ptr<Job>& job) {
+    job->alone = alone;
     {
         const std::lock_guard lock(mutex_);
         jobs_.push_back(job);

@@ -31,9 +31,10 @@ class EngineLoop {
     // Errors: Busy, BadRequest.
     Result<std::unique_ptr<Stream>> submit(Request request);
     // Runs `work` on the engine thread when no request is running, and waits for it.
-    Result<void> run_alone(std::function<Result<void>(Runner&)> work);
+    using Work = std::function<Result<void>(Runner&)>;
+    Result<void> run_alone(Work work) { return run_job(std::move(work), true); }
     // The same between two steps, whatever runs.
-    Result<void> run_between(std::function<Result<void>(Runner&)> work);
+    Result<void> run_between(Work work) { return run_job(std::move(work), false); }
     // What a slot (RequestInfo::slot) held last; `salt` must be its request's. Errors: BadRequest
     // (nothing is held), and those of the cache.
     Result<KvState> save_slot(int32_t slot, uint64_t salt);
@@ -75,7 +76,7 @@ class EngineLoop {
     void end(ActiveRequest& r, std::optional<Error> error = {});
     void drop_ended();
     void publish();
-    Result<void> wait_for(const std::shared_ptr<Job>& job);
+    Result<void> run_job(Work work, bool alone);
     ActiveRequest* find(uint64_t id) const;
 
     std::unique_ptr<Runner> runner_;

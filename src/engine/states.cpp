@@ -13,11 +13,11 @@ constexpr uint64_t kSampleBytes = 4096;  // of each end of a tensor
 
 // Who may restore a state: those whose requests have this salt. The salt itself stays here.
 uint64_t owner_of(uint64_t salt) {
-    return hash_bytes(&salt, sizeof salt, 0x6e69622d6f776e65);
+    return xxh3(&salt, sizeof salt, 0x6e69622d6f776e65);
 }
 
 uint64_t add(std::string_view text, uint64_t hash) {
-    return hash_bytes(text.data(), text.size(), hash + text.size());
+    return xxh3(text.data(), text.size(), hash + text.size());
 }
 
 uint64_t add(const GgufFile::Entry& entry, uint64_t hash) {
@@ -25,18 +25,18 @@ uint64_t add(const GgufFile::Entry& entry, uint64_t hash) {
     hash = add(v.text, add(entry.key, hash));
     const uint64_t numbers[] = {static_cast<uint64_t>(v.type), static_cast<uint64_t>(v.element),
                                 v.count, v.bits};
-    hash = hash_bytes(numbers, sizeof numbers, hash);
+    hash = xxh3(numbers, sizeof numbers, hash);
     for (const std::string_view text : v.strings)
         hash = add(text, hash);
     if (v.data && v.strings.empty())
-        hash = hash_bytes(v.data, v.count * gguf_number_bytes(v.element), hash);
+        hash = xxh3(v.data, v.count * gguf_number_bytes(v.element), hash);
     return hash;
 }
 
 uint64_t add(const GgufTensor& t, uint64_t hash) {
-    hash = hash_bytes(t.ne, sizeof t.ne, add(t.def->name, add(t.name, hash)));
+    hash = xxh3(t.ne, sizeof t.ne, add(t.def->name, add(t.name, hash)));
     const uint64_t n = std::min(t.bytes, kSampleBytes);
-    return hash_bytes(t.data + t.bytes - n, n, hash_bytes(t.data, n, hash));
+    return xxh3(t.data + t.bytes - n, n, xxh3(t.data, n, hash));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace nib {
 
-uint64_t hash_bytes(const void* bytes, size_t n, uint64_t seed) {
+uint64_t xxh3(const void* bytes, size_t n, uint64_t seed) {
     return XXH3_64bits_withSeed(bytes, n, seed);
 }
 

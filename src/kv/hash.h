@@ -7,6 +7,6 @@
 
 namespace nib {
 
-uint64_t hash_bytes(const void* bytes, size_t n, uint64_t seed = 0);
+uint64_t xxh3(const void* bytes, size_t n, uint64_t seed = 0);
 
 }  // namespace nib

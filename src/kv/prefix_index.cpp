@@ -13,7 +13,7 @@
 namespace nib {
 
 uint64_t PrefixIndex::xxh3(std::span<const int32_t> tokens, uint64_t before) {
-    return hash_bytes(tokens.data(), tokens.size_bytes(), before);
+    return nib::xxh3(tokens.data(), tokens.size_bytes(), before);
 }
 
 PrefixIndex::PrefixIndex(std::span<const int32_t> windows, CachePolicy policy, BlockHash hash)

@@ -77,10 +77,10 @@ std::vector<GroupRecord> records_of(const StateIdentity& identity) {
 }
 
 uint64_t hash_of(const Header& h, const std::vector<GroupRecord>& groups, const KvState& state) {
-    uint64_t hash = hash_bytes(&h, sizeof h);
-    hash = hash_bytes(groups.data(), groups.size() * sizeof(GroupRecord), hash);
-    hash = hash_bytes(state.tokens.data(), state.tokens.size() * sizeof(int32_t), hash);
-    return hash_bytes(state.bytes.data(), state.bytes.size(), hash);
+    uint64_t hash = xxh3(&h, sizeof h);
+    hash = xxh3(groups.data(), groups.size() * sizeof(GroupRecord), hash);
+    hash = xxh3(state.tokens.data(), state.tokens.size() * sizeof(int32_t), hash);
+    return xxh3(state.bytes.data(), state.bytes.size(), hash);
 }
 
 std::string hex(uint64_t value) {
