@@ -259,7 +259,7 @@ class CpuExecutor : public Executor {
         pass_.n = step.n_rows;
         fit_pages(step);
         for (size_t g = 0; g < kv_.size(); g++)
-            plan_attention(step, kv_[g], pool_.threads(), attention_[g]);
+            plan_attention(step, kv_[g], step.tables[g], pool_.threads(), attention_[g]);
         run_list(trunk_);
         const Place& logits = plan_->places[static_cast<size_t>(plan_->graph.result().node)];
         const int32_t n_vocab = plan_->graph.node(plan_->graph.result()).shape.width();
@@ -341,7 +341,7 @@ class CpuExecutor : public Executor {
         int64_t most = 0;
         for (int32_t r = 0; r < step.n_rows; r++)
             most = std::max(most, step.positions[r]);
-        const auto pages = static_cast<size_t>(most / kBlockTokens + 1);
+        const auto pages = static_cast<size_t>(most / kBlockTokens + 1) * kAttentionRows;
         if (scratch_[0].pages.size() >= pages) return;
         for (ThreadScratch& s : scratch_)
             s.pages.resize(pages * 2);

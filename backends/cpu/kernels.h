@@ -104,28 +104,44 @@ struct PageShape {
 PageShape page_shape(int head_dim, bool k_bytes, bool v_bytes);
 
 inline constexpr int kAttentionRows = 4;  // most rows of one call of attention
+inline constexpr int kMostChains = 6;     // most heads of rows that go through a page together
 
-// One KV head of up to kAttentionRows rows of a sequence that follow each other: row r is at
-// position + r and sees the cached positions begin(r) .. end(r) - 1.
+// One KV head of up to kAttentionRows rows, each of any sequence: row r is at its position and sees
+// the cached positions begin(r) .. end(r) - 1. Rows next to each other that see the same page share
+// its reads.
 struct AttentionRows {
-    const float* q;  // row r, head h: q + r * ldq + h * head_dim; group heads share this KV head
-    size_t ldq;
+    struct Row {
+        const float* q;  // [head_dim, group]: the heads that share this KV head
+        float* out;      // the same
+        const uint8_t* const* pages;  // [position / 64]: what the row does not see is not read
+        int64_t position;
+    };
+    Row row[kAttentionRows];
     int rows;
     int group;
     PageShape shape;
-    const uint8_t* const* pages;  // [position / 64]: pages before begin(0) are not read
-    int64_t position;
     int window;     // 0: everything
     float scale;    // q . k times this
     float softcap;  // > 0: c * tanh(s / c)
-    float* out;     // as q, with ldout
-    size_t ldout;
 
-    int64_t begin(int row) const {
-        const int64_t first = position + row - window + 1;
+    int64_t begin(int r) const {
+        const int64_t first = row[r].position - window + 1;
         return window > 0 && first > 0 ? first : 0;
     }
-    int64_t end(int row) const { return position + row + 1; }
+    int64_t end(int r) const { return row[r].position + 1; }
+    // Of all rows.
+    int64_t first() const {
+        int64_t least = begin(0);
+        for (int r = 1; r < rows; r++)
+            least = begin(r) < least ? begin(r) : least;
+        return least;
+    }
+    int64_t last() const {
+        int64_t most = end(0);
+        for (int r = 1; r < rows; r++)
+            most = end(r) > most ? end(r) : most;
+        return most;
+    }
 };
 
 inline constexpr size_t kProbeInt8Macs = 8 * 8 * 16 * 4;  // of one round of probe_int8
@@ -186,7 +202,7 @@ struct Kernels {
     // The same in parts with the same bits: positions chunk * kChunkTokens on, kChunkTokens of
     // them, to `part`, attention_part_floats; any thread, any order.
     void (*attention_chunk)(const AttentionRows& rows, int64_t chunk, float* part, void* scratch);
-    // Then the parts of all chunks from that of begin(0) on, in order and one after another.
+    // Then the parts of all chunks from that of first() on, in order and one after another.
     void (*attention_merge)(const AttentionRows& rows, const float* parts, int n, void* scratch);
     // What the level can do at most (roofline.h). Each returns something made of all that it
     // computed, so that no part of it can be left out.

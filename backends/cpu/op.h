@@ -55,16 +55,17 @@ PageShape page_of(const KvGroupSpec& group, const AttentionSpec& layer);
 
 struct ThreadScratch {
     uint8_t* bytes = nullptr;           // scratch_bytes of the executor, 64-byte aligned
-    std::vector<const uint8_t*> pages;  // at least as many as the longest sequence of the step has
+    std::vector<const uint8_t*> pages;  // kAttentionRows times those of the step's longest sequence
 };
 
-// Attention of a step, the same for all layers of a KV group. A set is up to kAttentionRows rows of
-// one sequence that follow each other in one page; a piece is a set, or one chunk of positions of
-// it where there are too few sets to share out.
+// Attention of a step, the same for all layers of a KV group. A set is up to kAttentionRows rows
+// that mostly see the same blocks, those of a sequence in order and next to each other; a piece is
+// a set, or one chunk of positions of it where there are too few sets to share out.
 struct AttentionWork {
     struct Set {
-        int row, rows;
-        int first_piece, pieces;
+        int row[kAttentionRows];
+        int rows;
+        int first_piece = 0, pieces = 0;
     };
     struct Piece {
         int set;
@@ -170,8 +171,10 @@ class Lowering {
 };
 
 // Plans the attention of a step for `threads` threads. Storage is kept from step to step.
+// tables: those of the group.
 void plan_attention(const StepInputs& step,
                     const KvGroupSpec& group,
+                    const std::vector<const int32_t*>& tables,
                     int threads,
                     AttentionWork& w);
 

@@ -197,10 +197,10 @@ PageShape page_shape(int head_dim, bool k_bytes, bool v_bytes) {
 }
 
 size_t attention_scratch(int group, int head_dim) {
-    // q (int8 with its numbers takes less than floats), two outputs and four numbers for each head
-    // of each row; weights of a page for four heads of each row.
+    // q of bytes with its numbers (less than floats), two outputs and four numbers for each head of
+    // each row; weights of a page for the most heads that go through it together.
     const size_t heads = size_t(kAttentionRows) * size_t(group);
-    const size_t weights = size_t(kAttentionRows) * 4 * kPageTokens;
+    const size_t weights = size_t(kMostChains) * kPageTokens;
     return align64((heads * (3 * size_t(head_dim) + 4) + weights) * sizeof(float));
 }
 

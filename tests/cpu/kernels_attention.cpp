@@ -107,19 +107,13 @@ std::vector<float> attend(const Kernels& level,
     std::vector<const uint8_t*> pages = cache.pages;
     for (int64_t p = 0; p < seen.begin / kPageTokens; p++)
         pages[size_t(p)] = nullptr;
-    const auto head_dim = size_t(dim);
-    level.attention({.q = q.data(),
-                     .ldq = size_t(seen.group) * head_dim,
+    level.attention({.row = {{q.data(), out.data(), pages.data(), seen.end - 1}},
                      .rows = 1,
                      .group = seen.group,
                      .shape = cache.shape,
-                     .pages = pages.data(),
-                     .position = seen.end - 1,
                      .window = static_cast<int>(seen.end - seen.begin),
                      .scale = 1.0f / std::sqrt(static_cast<float>(dim)),
-                     .softcap = seen.softcap,
-                     .out = out.data(),
-                     .ldout = size_t(seen.group) * head_dim},
+                     .softcap = seen.softcap},
                     scratch.get());
     return out;
 }
@@ -203,7 +197,42 @@ TEST_P(AttentionKinds, UnseenSlotsMayHoldAnything) {
     }
 }
 
-// Rows that follow each other share reads, not sums. Whatever they do not see may hold anything.
+// Rows share reads, not sums: each gives what it gives alone, and in parts, as if the chunks were
+// given to several threads. rows: without q and out.
+void expect_rows_as_alone(const Kernels& level, AttentionRows rows, Random& random) {
+    const size_t width = size_t(rows.group) * size_t(rows.shape.head_dim), n = size_t(rows.rows);
+    const auto q = random_floats(width * n, 3.0f, random);
+    std::vector<float> together(width * n), alone = together, merged = together;
+    const Lines scratch(attention_scratch(rows.group, rows.shape.head_dim));
+    const auto write_to = [&](std::vector<float>& out) {
+        for (size_t r = 0; r < n; r++) {
+            rows.row[r].q = q.data() + r * width;
+            rows.row[r].out = out.data() + r * width;
+        }
+    };
+    write_to(alone);
+    for (size_t r = 0; r < n; r++) {
+        AttentionRows one = rows;
+        one.row[0] = rows.row[r];
+        one.rows = 1;
+        level.attention(one, scratch.get());
+    }
+    write_to(together);
+    level.attention(rows, scratch.get());
+    ASSERT_EQ(first_difference(together, alone), "");
+
+    write_to(merged);
+    const int64_t chunk = rows.first() / kChunkTokens;
+    const auto parts = int((rows.last() - 1) / kChunkTokens - chunk) + 1;
+    const size_t size = attention_part_floats(rows.rows, rows.group, rows.shape.head_dim);
+    std::vector<float> memory(size * size_t(parts), NAN);
+    for (int i = parts - 1; i >= 0; i--)
+        level.attention_chunk(rows, chunk + i, &memory[size_t(i) * size], scratch.get());
+    level.attention_merge(rows, memory.data(), parts, scratch.get());
+    ASSERT_EQ(first_difference(merged, alone), "");
+}
+
+// Whatever the rows do not see may hold anything.
 TEST_P(AttentionKinds, RowsDoNotKnowTheirNeighbours) {
     Random random(17);
     for (const Kernels* level : all_levels()) {
@@ -211,52 +240,71 @@ TEST_P(AttentionKinds, RowsDoNotKnowTheirNeighbours) {
             for (const int group : {1, 3, 6}) {
                 for (const int64_t position : {0, 61, 124, 509, 600}) {
                     for (const int window : {0, 1, 3, 70, 512}) {
-                        const int rows = position % 2 ? kAttentionRows : 3 + window % 2;
+                        SCOPED_TRACE(testing::Message()
+                                     << level->name << " dim " << dim << " group " << group
+                                     << " position " << position << " window " << window);
                         Cache cache(*level, dim, 700, random, GetParam());
-                        AttentionRows all{.ldq = size_t(group * dim) + 5,
-                                          .rows = rows,
+                        AttentionRows all{.row = {},
+                                          .rows = position % 2 ? kAttentionRows : 3 + window % 2,
                                           .group = group,
                                           .shape = cache.shape,
-                                          .pages = cache.pages.data(),
-                                          .position = position,
                                           .window = window,
                                           .scale = 0.2f,
-                                          .softcap = 0,
-                                          .ldout = size_t(group * dim) + 3};
+                                          .softcap = 0};
+                        for (int r = 0; r < all.rows; r++)
+                            all.row[r] = {nullptr, nullptr, cache.pages.data(), position + r};
                         for (int t = 0; t < 700; t++) {
-                            if (t < all.begin(0) || t >= all.end(rows - 1)) cache.poison(t);
+                            if (t < all.first() || t >= all.last()) cache.poison(t);
                         }
-                        const auto q = random_floats(all.ldq * size_t(rows), 3.0f, random);
-                        std::vector<float> together(all.ldout * size_t(rows)), one = together;
-                        const Lines scratch(attention_scratch(group, dim));
-                        all.q = q.data();
-                        all.out = together.data();
-                        level->attention(all, scratch.get());
-                        for (int r = 0; r < rows; r++) {
-                            AttentionRows alone = all;
-                            alone.q += size_t(r) * all.ldq;
-                            alone.out = one.data() + size_t(r) * all.ldout;
-                            alone.rows = 1;
-                            alone.position += r;
-                            level->attention(alone, scratch.get());
-                        }
-                        // In parts, as if chunks were given to several threads.
-                        std::vector<float> merged(together.size());
-                        all.out = merged.data();
-                        const int64_t chunk = all.begin(0) / kChunkTokens;
-                        const auto parts = int((all.end(rows - 1) - 1) / kChunkTokens - chunk) + 1;
-                        const size_t size = attention_part_floats(rows, group, dim);
-                        std::vector<float> memory(size * size_t(parts), NAN);
-                        for (int i = parts - 1; i >= 0; i--) {
-                            level->attention_chunk(all, chunk + i, &memory[size_t(i) * size],
-                                                   scratch.get());
-                        }
-                        level->attention_merge(all, memory.data(), parts, scratch.get());
-                        ASSERT_EQ(first_difference(together, merged), "") << position;
-                        ASSERT_EQ(first_difference(together, one), "")
-                            << level->name << " dim " << dim << " group " << group << " position "
-                            << position << " window " << window << " rows " << rows;
+                        expect_rows_as_alone(*level, all, random);
+                        if (HasFatalFailure()) return;
                     }
+                }
+            }
+        }
+    }
+}
+
+// Sequences that continue one prefix, each with pages of its own behind it, of any length.
+TEST_P(AttentionKinds, SequencesMaySharePages) {
+    Random random(18);
+    struct Row {
+        int64_t position;
+        int shared;  // pages
+    };
+    const std::vector<std::vector<Row>> sets = {
+        {{640, 10}, {650, 10}, {700, 10}, {641, 10}}, {{70, 1}, {640, 10}, {641, 10}, {3, 0}},
+        {{512, 8}, {511, 8}, {64, 1}, {65, 1}},       {{700, 4}, {701, 0}, {702, 4}, {703, 4}},
+        {{127, 2}, {600, 2}},                         {{639, 9}, {640, 9}, {641, 9}}};
+    for (const Kernels* level : all_levels()) {
+        for (const int group : {1, 2, 3, 4, 7}) {
+            Cache common(*level, 48, 704, random, GetParam());
+            std::vector<Cache> own;
+            for (int i = 0; i < kAttentionRows; i++)
+                own.emplace_back(*level, 48, 704, random, GetParam());
+            for (const auto& set : sets) {
+                for (const int window : {0, 100, 600}) {
+                    SCOPED_TRACE(testing::Message() << level->name << " group " << group << " set "
+                                                    << &set - sets.data() << " window " << window);
+                    std::vector<std::vector<const uint8_t*>> pages;
+                    AttentionRows all{.row = {},
+                                      .rows = int(set.size()),
+                                      .group = group,
+                                      .shape = common.shape,
+                                      .window = window,
+                                      .scale = 0.2f,
+                                      .softcap = 0};
+                    for (size_t r = 0; r < set.size(); r++) {
+                        pages.push_back(own[r].pages);
+                        std::copy_n(common.pages.begin(), set[r].shared, pages[r].begin());
+                        all.row[r] = {nullptr, nullptr, pages[r].data(), set[r].position};
+                        const auto place = int(r);
+                        for (int64_t p = 0; p < all.begin(place) / kPageTokens; p++)
+                            pages[r][size_t(p)] = nullptr;
+                        pages[r].resize(size_t((all.end(place) - 1) / kPageTokens + 1));
+                    }
+                    expect_rows_as_alone(*level, all, random);
+                    if (HasFatalFailure()) return;
                 }
             }
         }

@@ -156,7 +156,7 @@ double perplexity(const std::string& path, const char* cache_type, int n) {
 TEST_F(ModelServer, KeysAndValuesInBytesAreNearlyAsGood) {
     NEEDS_MODEL(smol_path())
     NEEDS_MODEL(gemma_path())
-    for (const auto& [path, n] : {std::pair{smol_path(), 400}, {gemma_path(), 400}}) {
+    for (const auto& [path, n] : {std::pair{smol_path(), 1600}, {gemma_path(), 800}}) {
         const double f16 = perplexity(path, "f16", n), q8_0 = perplexity(path, "q8_0", n);
         EXPECT_NEAR(q8_0 / f16, 1, 0.01) << path << ": " << f16 << " and " << q8_0;
     }

@@ -295,7 +295,7 @@ TEST_F(ModelServer, EndsAreCalledWhatTheyAre) {
     const std::string question = "Name three primary colors.";
     const std::string full =
         ask_chat(*server, user_says(question))["choices"][0]["message"]["content"];
-    EXPECT_THAT(full, HasSubstr(" are: Red, Blue"));
+    EXPECT_THAT(full, HasSubstr("colors are:"));
     const std::pair<Json, const char*> cases[] = {
         {Json{{"max_tokens", 3}}, "length"},
         {Json{{"stop", {" are"}}}, "stop"},
@@ -416,7 +416,7 @@ TEST_F(ModelServer, StopTextsEndAnswersAndNothingOfThemIsShown) {
     NEEDS_MODEL(smol_path())
     const auto server = smol({.parallel = 8});
     std::string prompt;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 12; i++)
         prompt += "uno due tr\xc3\xa9\n";
     const std::string text = text_of(ask(*server, greedy(prompt, 12)));
     ASSERT_EQ(text.rfind("uno due tr\xc3\xa9\nuno", 0), 0u) << text;

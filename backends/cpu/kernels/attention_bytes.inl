@@ -15,7 +15,7 @@ namespace {
 constexpr int kBlockVectors = kBlock / 4;     // of a K tile: four values of 16 tokens each
 constexpr size_t kQueryBlockBytes = 32 + 20;  // of an A8
 
-// The numbers of n heads with `blocks` blocks each, within the memory that their floats would take.
+// The numbers of n chains with `blocks` blocks each, in the memory that their floats would take.
 NIB_INLINE A8 query_at(void* memory, int n, int blocks) {
     A8 a;
     const size_t count = size_t(n) * size_t(blocks);
@@ -29,7 +29,7 @@ NIB_INLINE A8 query_at(void* memory, int n, int blocks) {
     return a;
 }
 
-// acc[j] += one block of K for J heads; kCount vectors of it.
+// acc[j] += one block of K for J chains; kCount vectors of it.
 template <int kCount, int J>
 NIB_INLINE void score_block(
     const VecU8* w, VecF scale, const int8_t* q, const float* d, const int32_t* nsum, VecF* acc) {
@@ -46,16 +46,16 @@ NIB_INLINE void score_block(
         score_block<kCount, J - T>(w, scale, q + kBlock * T, d + T, nsum + T, acc + T);
     }
 }
-template <int kCount, bool kFetch>
+template <int kCount>
 NIB_INLINE void load_vectors(const uint8_t* k, const uint8_t* next, VecU8* w) {
     NIB_UNROLL for (int i = 0; i < kCount; i++) {
         w[i] = load_bytes(k + 64 * i);
-        if constexpr (kFetch) __builtin_prefetch(next + 64 * i);
+        __builtin_prefetch(next + 64 * i);
     }
 }
 
-// q . k of heads first .. first + J of a, for the tiles that hold slots lo .. hi.
-template <int J, bool kFetch>
+// q . k of chains first .. first + J of a, for the tiles that hold slots lo .. hi.
+template <int J>
 NIB_INLINE void score_bytes(const A8& a,
                             int first,
                             const PageShape& shape,
@@ -76,14 +76,14 @@ NIB_INLINE void score_bytes(const A8& a,
         NIB_UNROLL for (int j = 0; j < J; j++) acc[j] = zero();
         size_t o = size_t(first);
         for (int b = 0; b < whole; b++, o += size_t(a.n), scales += kPageTokens * 2) {
-            load_vectors<kBlockVectors, kFetch>(k, ahead, w);
+            load_vectors<kBlockVectors>(k, ahead, w);
             const VecF scale = load_half(reinterpret_cast<const uint16_t*>(scales));
-            if constexpr (kFetch) __builtin_prefetch(scales + (next - page));
+            __builtin_prefetch(scales + (next - page));
             score_block<kBlockVectors, J>(w, scale, a.q + o * kBlock, a.d + o, a.nsum + o, acc);
             k += kBlockVectors * 64, ahead += kBlockVectors * 64;
         }
         if (rest) {
-            load_vectors<kBlockVectors / 2, kFetch>(k, ahead, w);
+            load_vectors<kBlockVectors / 2>(k, ahead, w);
             const VecF scale = load_half(reinterpret_cast<const uint16_t*>(scales));
             score_block<kBlockVectors / 2, J>(w, scale, a.q + o * kBlock, a.d + o, a.nsum + o, acc);
         }
@@ -91,15 +91,13 @@ NIB_INLINE void score_bytes(const A8& a,
     }
 }
 
-// w = p * scale of B blocks for J heads, [block][head][64], for the tiles that hold slots lo .. hi.
-template <int J, int B, bool kFetch>
+// w = p * scale of B blocks for J chains, [block][chain][64], for the tiles of slots lo .. hi.
+template <int J, int B>
 NIB_INLINE void scale_weights(
     const float* p, const uint16_t* scales, const uint16_t* next, int lo, int hi, float* w) {
     for (int b = 0; b < B; b++) {
-        if constexpr (kFetch) {
-            __builtin_prefetch(next + b * kPageTokens);
-            __builtin_prefetch(next + b * kPageTokens + kPageTokens / 2);
-        }
+        __builtin_prefetch(next + b * kPageTokens);
+        __builtin_prefetch(next + b * kPageTokens + kPageTokens / 2);
         for (int t = lo / 16 * 16; t < hi; t += 16) {
             const VecF scale = load_half(scales + b * kPageTokens + t);
             NIB_UNROLL for (int j = 0; j < J; j++) {
@@ -110,7 +108,7 @@ NIB_INLINE void scale_weights(
 }
 
 // As value_half_blocks, with the weights of scale_weights.
-template <int R, int G, int D, bool kFetch>
+template <int J, int D>
 NIB_INLINE void value_byte_blocks(const float* w,
                                   const float* factor,
                                   const int8_t* v,
@@ -118,14 +116,11 @@ NIB_INLINE void value_byte_blocks(const float* w,
                                   size_t dim,
                                   int lo,
                                   int hi,
-                                  float* o,
-                                  size_t ldo) {
-    constexpr int J = R * G;
+                                  float* o) {
     VecF acc[D][J];
     NIB_UNROLL for (int d = 0; d < D; d++) {
         NIB_UNROLL for (int j = 0; j < J; j++) {
-            const float* at = o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16;
-            acc[d][j] = mul(load(at), set1(factor[j]));
+            acc[d][j] = mul(load(o + size_t(j) * dim + d * 16), set1(factor[j]));
         }
     }
     for (int t = lo; t < hi; t++) {
@@ -133,7 +128,7 @@ NIB_INLINE void value_byte_blocks(const float* w,
         NIB_UNROLL for (int d = 0; d < D; d++) {
             lanes[d] = to_float(load_i8(v + size_t(t) * dim + d * 16));
         }
-        if constexpr (kFetch) __builtin_prefetch(next + size_t(t) * dim);
+        __builtin_prefetch(next + size_t(t) * dim);
         NIB_UNROLL for (int j = 0; j < J; j++) {
             NIB_UNROLL for (int d = 0; d < D; d++) {
                 const VecF each = set1(w[(d / 2 * J + j) * kPageTokens + t]);
@@ -142,13 +137,11 @@ NIB_INLINE void value_byte_blocks(const float* w,
         }
     }
     NIB_UNROLL for (int d = 0; d < D; d++) {
-        NIB_UNROLL for (int j = 0; j < J; j++) {
-            store(o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16, acc[d][j]);
-        }
+        NIB_UNROLL for (int j = 0; j < J; j++) store(o + size_t(j) * dim + d * 16, acc[d][j]);
     }
 }
 // v: the V tile of a page and its scales; next: of the page after it.
-template <int R, int G, bool kFetch = false>
+template <int J>
 NIB_INLINE void value_bytes(const float* p,
                             const float* factor,
                             const int8_t* v,
@@ -156,9 +149,7 @@ NIB_INLINE void value_bytes(const float* p,
                             size_t dim,
                             int lo,
                             int hi,
-                            float* o,
-                            size_t ldo) {
-    constexpr int J = R * G;
+                            float* o) {
     constexpr size_t D = kWidthFor<J> * 16, B = D > kBlock ? 2 : 1;
     const auto* scales = reinterpret_cast<const uint16_t*>(v + kPageTokens * dim);
     const auto* ahead = reinterpret_cast<const uint16_t*>(next + kPageTokens * dim);
@@ -166,16 +157,14 @@ NIB_INLINE void value_bytes(const float* p,
     size_t i = 0;
     for (; i + B * kBlock <= dim; i += B * kBlock) {
         const size_t at = i / kBlock * kPageTokens;
-        scale_weights<J, B, kFetch>(p, scales + at, ahead + at, lo, hi, w);
-        for (size_t k = i; k < i + B * kBlock; k += D) {
-            value_byte_blocks<R, G, int(D / 16), kFetch>(w, factor, v + k, next + k, dim, lo, hi,
-                                                         o + k, ldo);
-        }
+        scale_weights<J, B>(p, scales + at, ahead + at, lo, hi, w);
+        for (size_t k = i; k < i + B * kBlock; k += D)
+            value_byte_blocks<J, int(D / 16)>(w, factor, v + k, next + k, dim, lo, hi, o + k);
     }
     for (; i < dim; i += 16) {
         const size_t at = i / kBlock * kPageTokens;
-        scale_weights<J, 1, kFetch>(p, scales + at, ahead + at, lo, hi, w);
-        value_byte_blocks<R, G, 1, kFetch>(w, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
+        scale_weights<J, 1>(p, scales + at, ahead + at, lo, hi, w);
+        value_byte_blocks<J, 1>(w, factor, v + i, next + i, dim, lo, hi, o + i);
     }
 }
 

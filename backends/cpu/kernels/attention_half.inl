@@ -12,26 +12,22 @@ constexpr int kWidthFor = kAttentionSums / J >= 4   ? 4
                           : kAttentionSums / J >= 2 ? 2
                                                     : 1;
 
-// q . k of J heads for T tiles of 16 tokens. q [head_dim], J values every `ldq`. A single row waits
-// for memory, and pages lie anywhere: it fetches as many bytes from `ahead` on (V of the page) as
-// it reads of K.
-template <int J, int T, bool kFetch>
+// q . k of J chains for T tiles of 16 tokens. q: [head_dim] of each chain. Pages lie anywhere, so
+// as many bytes as are read of K are fetched from `ahead` on (V of the page).
+template <int J, int T>
 NIB_INLINE void score_tiles(
-    const float* q, size_t ldq, int dim, const uint16_t* k, const uint16_t* ahead, float* p) {
+    const float* const* q, int dim, const uint16_t* k, const uint16_t* ahead, float* p) {
     VecF acc[T][J];
     NIB_UNROLL for (int t = 0; t < T; t++) {
         NIB_UNROLL for (int j = 0; j < J; j++) acc[t][j] = zero();
     }
     const size_t tile_halves = size_t(dim) * 16;
-    for (int i = 0; i < dim; i++, q += ldq, k += 16) {
+    for (int i = 0; i < dim; i++, k += 16, ahead += T * 16) {
         VecF lanes[T];
         NIB_UNROLL for (int t = 0; t < T; t++) lanes[t] = load_half(k + size_t(t) * tile_halves);
-        if constexpr (kFetch) {
-            NIB_UNROLL for (int t = 0; t < T; t += 2) __builtin_prefetch(ahead + t * 16);
-            ahead += T * 16;
-        }
+        NIB_UNROLL for (int t = 0; t < T; t += 2) __builtin_prefetch(ahead + t * 16);
         NIB_UNROLL for (int j = 0; j < J; j++) {
-            const VecF each = set1(q[j]);
+            const VecF each = set1(q[j][i]);
             NIB_UNROLL for (int t = 0; t < T; t++) acc[t][j] = fma(lanes[t], each, acc[t][j]);
         }
     }
@@ -39,9 +35,8 @@ NIB_INLINE void score_tiles(
         NIB_UNROLL for (int j = 0; j < J; j++) store(p + j * kPageTokens + t * 16, acc[t][j]);
     }
 }
-template <int J, bool kFetch>
-NIB_INLINE void score_halves(const float* q,
-                             size_t ldq,
+template <int J>
+NIB_INLINE void score_halves(const float* const* q,
                              int dim,
                              const uint16_t* page,
                              const uint16_t* next,
@@ -54,17 +49,17 @@ NIB_INLINE void score_halves(const float* q,
     const int end = (hi + 15) / 16;
     for (; tile + T <= end; tile += T) {
         const size_t at = size_t(tile) * tile_halves;
-        score_tiles<J, T, kFetch>(q, ldq, dim, page + at, next + at, p + tile * 16);
+        score_tiles<J, T>(q, dim, page + at, next + at, p + tile * 16);
     }
     for (; tile < end; tile++) {
         const size_t at = size_t(tile) * tile_halves;
-        score_tiles<J, 1, kFetch>(q, ldq, dim, page + at, next + at, p + tile * 16);
+        score_tiles<J, 1>(q, dim, page + at, next + at, p + tile * 16);
     }
 }
 
-// o = o * factor + sum of p[token] * V[token] over lo .. hi, for G heads of R rows and D blocks of
-// 16 values. o, v: at the first of the blocks; ldo: floats from row to row of o.
-template <int R, int G, int D, bool kFetch>
+// o = o * factor + sum of p[token] * V[token] over lo .. hi, for J chains and D blocks of 16
+// values. o [J][head_dim] and v: at the first of the blocks.
+template <int J, int D>
 NIB_INLINE void value_half_blocks(const float* p,
                                   const float* factor,
                                   const uint16_t* v,
@@ -72,23 +67,18 @@ NIB_INLINE void value_half_blocks(const float* p,
                                   size_t dim,
                                   int lo,
                                   int hi,
-                                  float* o,
-                                  size_t ldo) {
-    constexpr int J = R * G;
+                                  float* o) {
     VecF acc[D][J];
     NIB_UNROLL for (int d = 0; d < D; d++) {
         NIB_UNROLL for (int j = 0; j < J; j++) {
-            const float* at = o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16;
-            acc[d][j] = mul(load(at), set1(factor[j]));
+            acc[d][j] = mul(load(o + size_t(j) * dim + d * 16), set1(factor[j]));
         }
     }
     for (int t = lo; t < hi; t++) {
         VecF lanes[D];
         NIB_UNROLL for (int d = 0; d < D; d++) lanes[d] = load_half(v + size_t(t) * dim + d * 16);
-        if constexpr (kFetch) {
-            NIB_UNROLL for (int d = 0; d < D; d += 2) {
-                __builtin_prefetch(next + size_t(t) * dim + d * 16);
-            }
+        NIB_UNROLL for (int d = 0; d < D; d += 2) {
+            __builtin_prefetch(next + size_t(t) * dim + d * 16);
         }
         NIB_UNROLL for (int j = 0; j < J; j++) {
             const VecF each = set1(p[j * kPageTokens + t]);
@@ -96,12 +86,10 @@ NIB_INLINE void value_half_blocks(const float* p,
         }
     }
     NIB_UNROLL for (int d = 0; d < D; d++) {
-        NIB_UNROLL for (int j = 0; j < J; j++) {
-            store(o + size_t(j / G) * ldo + size_t(j % G) * dim + d * 16, acc[d][j]);
-        }
+        NIB_UNROLL for (int j = 0; j < J; j++) store(o + size_t(j) * dim + d * 16, acc[d][j]);
     }
 }
-template <int R, int G, bool kFetch = false>
+template <int J>
 NIB_INLINE void value_halves(const float* p,
                              const float* factor,
                              const uint16_t* v,
@@ -109,15 +97,13 @@ NIB_INLINE void value_halves(const float* p,
                              size_t dim,
                              int lo,
                              int hi,
-                             float* o,
-                             size_t ldo) {
-    constexpr size_t D = kWidthFor<R * G>;
+                             float* o) {
+    constexpr size_t D = kWidthFor<J>;
     size_t i = 0;
     for (; i + D * 16 <= dim; i += D * 16)
-        value_half_blocks<R, G, int(D), kFetch>(p, factor, v + i, next + i, dim, lo, hi, o + i,
-                                                ldo);
+        value_half_blocks<J, int(D)>(p, factor, v + i, next + i, dim, lo, hi, o + i);
     for (; i < dim; i += 16)
-        value_half_blocks<R, G, 1, kFetch>(p, factor, v + i, next + i, dim, lo, hi, o + i, ldo);
+        value_half_blocks<J, 1>(p, factor, v + i, next + i, dim, lo, hi, o + i);
 }
 
 NIB_INLINE void store_k_halves(const float* k, int head_dim, int slot, uint16_t* tile) {

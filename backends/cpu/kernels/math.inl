@@ -8,17 +8,15 @@
 namespace nib::cpu {
 namespace {
 
-// e^x = 2^n e^r with |r| <= ln 2 / 2 and e^r by its series to r^7 (5e-9). 2^n is multiplied in two
-// steps, so that results below the least normal float are rounded once and overflow is infinity. At
-// most 1 ulp.
+// e^x = 2^n e^r with |r| <= ln 2 / 2 and e^r by its series to r^7 (5e-9). Results below the least
+// normal float are rounded once, and overflow is infinity. At most 1 ulp.
 NIB_INLINE VecF exp_of(VecF x) {
     // The clamp's second operand is x: NaN passes.
     x = min(set1(90.0f), max(set1(-110.0f), x));
-    const VecI n = to_i32(mul(x, set1(0x1.715476p+0f)));
-    const VecF count = to_float(n);
-    // ln 2 in two parts; count times the first is exact.
-    VecF r = fma(count, set1(-0x1.62e4p-1f), x);
-    r = fma(count, set1(-0x1.7f7d1cp-20f), r);
+    const VecF n = nearest(mul(x, set1(0x1.715476p+0f)));
+    // ln 2 in two parts; n times the first is exact.
+    VecF r = fma(n, set1(-0x1.62e4p-1f), x);
+    r = fma(n, set1(-0x1.7f7d1cp-20f), r);
     VecF p = set1(1.0f / 5040.0f);
     p = fma(p, r, set1(1.0f / 720.0f));
     p = fma(p, r, set1(1.0f / 120.0f));
@@ -27,10 +25,22 @@ NIB_INLINE VecF exp_of(VecF x) {
     p = fma(p, r, set1(0.5f));
     p = fma(p, r, set1(1.0f));
     p = fma(p, r, set1(1.0f));
-    const VecI half = shr_i32<1>(n), bias = set1_i32(127);
-    const VecI first = shl_i32<23>(add_i32(half, bias));
-    const VecI second = shl_i32<23>(add_i32(sub_i32(n, half), bias));
-    return mul(mul(p, float_of(first)), float_of(second));
+    return times_power(p, n);
+}
+
+// 2^x for x <= 0 (also -inf): 2^n 2^r with |r| <= 1/2 and 2^r = 1 + r P(r), P fitted to 2e-9. Exact
+// at whole numbers, else at most 1 ulp; NaN passes.
+NIB_INLINE VecF exp2_of(VecF x) {
+    x = max(set1(-160.0f), x);  // 2^-160 is zero
+    const VecF n = nearest(x), r = sub(x, n);
+    VecF p = set1(0x1.41fbbcp-13f);
+    p = fma(p, r, set1(0x1.5f3e54p-10f));
+    p = fma(p, r, set1(0x1.3b2d4cp-7f));
+    p = fma(p, r, set1(0x1.c6aee8p-5f));
+    p = fma(p, r, set1(0x1.ebfbdcp-3f));
+    p = fma(p, r, set1(0x1.62e430p-1f));
+    p = fma(p, r, set1(1.0f));
+    return times_power(p, n);
 }
 
 // Above 0.625: 1 - 2 / (e^2|x| + 1), with the sign of x; below: x + x^3 P(x^2), P fitted to 2e-9.

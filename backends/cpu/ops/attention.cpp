@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // attention: first every row's k and v go to their places in the KV blocks, then every (set of
-// rows, KV head) is a unit. What a row sees depends on its position alone, so a chunk of a prompt
-// and a single token of a decode step are the same work. Where a step has few rows with long
-// contexts, every 512 positions of a set are a unit, and their results are merged afterwards: the
-// kernel does the same in one call, so the bits are the same.
+// rows, KV head) is a unit. A set is a few rows that mostly see the same blocks: tokens of a prompt
+// that follow each other, or sequences that continue one prefix. What a row sees depends on its
+// position alone, so a chunk of a prompt and a single token of a decode step are the same work.
+// Where a step has few rows with long contexts, every 512 positions of a set are a unit, and their
+// results are merged afterwards: the kernel does the same in one call, so the bits are the same.
 #include "backends/cpu/op.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace nib::cpu {
@@ -33,50 +35,50 @@ void store(const Instruction& i, const Pass& p, int first, int end, int) {
     }
 }
 
-int rows_together(const StepInputs& s, int row) {
-    const int end = std::min(s.n_rows, row + kAttentionRows);
-    int next = row + 1;
-    while (next < end && s.sequences[next] == s.sequences[row] &&
-           s.positions[next] == s.positions[next - 1] + 1 &&
-           s.positions[next] % kBlockTokens != 0) {
-        next++;
-    }
-    return next - row;
-}
-
-// What the kernel needs for a set and a KV head; its pages are found by find_pages.
+// What the kernel needs for a set and a KV head. Pages of positions first .. end are found.
 AttentionRows rows_of(const Instruction& i,
                       const Pass& p,
                       const AttentionWork::Set& set,
                       int head,
+                      int64_t first,
+                      int64_t end,
                       ThreadScratch& scratch) {
     const AttentionSpec& a = i.params.attention;
     const int group = a.n_heads / a.n_kv_heads;
     const int at = head * group * a.head_dim;
-    return {.q = i.x.row(p, set.row) + at,
-            .ldq = static_cast<size_t>(i.x.stride),
-            .rows = set.rows,
-            .group = group,
-            .shape = i.page,
-            .pages = scratch.pages.data(),
-            .position = p.step->positions[set.row],
-            .window = a.window,
-            .scale = a.scale,
-            .softcap = a.softcap,
-            .out = i.out.row(p, set.row) + at,
-            .ldout = static_cast<size_t>(i.out.stride)};
-}
-
-void find_pages(const Instruction& i,
-                const Pass& p,
-                int row,
-                int head,
-                int64_t first,
-                int64_t end,
-                ThreadScratch& scratch) {
-    for (int64_t b = first / kBlockTokens; b * kBlockTokens < end; b++) {
-        scratch.pages[static_cast<size_t>(b)] = page(i, p, row, b * kBlockTokens, head);
+    AttentionRows rows{.row = {},
+                       .rows = set.rows,
+                       .group = group,
+                       .shape = i.page,
+                       .window = a.window,
+                       .scale = a.scale,
+                       .softcap = a.softcap};
+    for (int r = 0; r < set.rows; r++) {
+        const int row = set.row[r];
+        rows.row[r] = {.q = i.x.row(p, row) + at,
+                       .out = i.out.row(p, row) + at,
+                       .pages = nullptr,
+                       .position = p.step->positions[row]};
     }
+    const size_t most = scratch.pages.size() / kAttentionRows;
+    for (int r = 0; r < set.rows; r++) {
+        // Rows of one sequence have one list, made for the last of them, which sees the most.
+        const int32_t sequence = p.step->sequences[set.row[r]];
+        const int64_t from = std::max(first, rows.begin(r));
+        if (r > 0 && p.step->sequences[set.row[r - 1]] == sequence) {
+            rows.row[r].pages = rows.row[r - 1].pages;
+        } else {
+            const uint8_t** pages = scratch.pages.data() + static_cast<size_t>(r) * most;
+            rows.row[r].pages = pages;
+            int64_t to = rows.end(r);
+            for (int o = r + 1; o < set.rows && p.step->sequences[set.row[o]] == sequence; o++)
+                to = std::max(to, rows.end(o));
+            to = std::min(end, to);
+            for (int64_t b = from / kBlockTokens; b * kBlockTokens < to; b++)
+                pages[b] = page(i, p, set.row[r], b * kBlockTokens, head);
+        }
+    }
+    return rows;
 }
 
 float* part_of(const Instruction& i, AttentionWork& w, int piece, int head, int rows) {
@@ -99,15 +101,13 @@ void attend(const Instruction& i, const Pass& p, int first, int end, int thread)
         const AttentionWork::Piece& piece = w.pieces[static_cast<size_t>(u / heads)];
         const AttentionWork::Set& set = w.sets[static_cast<size_t>(piece.set)];
         const int head = u % heads;
-        const AttentionRows rows = rows_of(i, p, set, head, scratch);
-        const int64_t last = rows.end(rows.rows - 1);
         if (piece.chunk < 0) {
-            find_pages(i, p, set.row, head, rows.begin(0), last, scratch);
+            const AttentionRows rows = rows_of(i, p, set, head, 0, INT64_MAX, scratch);
             p.kernels->attention(rows, scratch.bytes);
         } else {
             const int64_t start = piece.chunk * kChunkTokens;
-            find_pages(i, p, set.row, head, std::max(start, rows.begin(0)),
-                       std::min(start + kChunkTokens, last), scratch);
+            const AttentionRows rows =
+                rows_of(i, p, set, head, start, start + kChunkTokens, scratch);
             p.kernels->attention_chunk(rows, piece.chunk, part_of(i, w, u / heads, head, set.rows),
                                        scratch.bytes);
         }
@@ -132,7 +132,7 @@ void merge(const Instruction& i, const Pass& p, int first, int end, int thread) 
     const int heads = i.params.attention.n_kv_heads;
     for (int u = first; u < end; u++) {
         const AttentionWork::Set& set = w.sets[static_cast<size_t>(u / heads)];
-        const AttentionRows rows = rows_of(i, p, set, u % heads, scratch);
+        const AttentionRows rows = rows_of(i, p, set, u % heads, 0, 0, scratch);
         p.kernels->attention_merge(rows, part_of(i, w, set.first_piece, u % heads, set.rows),
                                    set.pieces, scratch.bytes);
     }
@@ -171,10 +171,65 @@ void lower(Lowering& l, int32_t index) {
     l.push(i);
 }
 
+int64_t first_seen(const StepInputs& step, const KvGroupSpec& group, int row) {
+    return group.window ? std::max<int64_t>(0, step.positions[row] - group.window + 1) : 0;
+}
+
+// The blocks that a row sees.
+struct Seen {
+    const int32_t* table;
+    int64_t first, end;
+};
+// Whether two rows see so many blocks together that they should read them together: at least half
+// of what the one sees that sees more.
+bool share_blocks(const Seen& a, const Seen& b) {
+    const int64_t first = std::max(a.first, b.first), end = std::min(a.end, b.end);
+    const int64_t wanted = (std::max(a.end - a.first, b.end - b.first) + 1) / 2;
+    if (end - first < wanted) return false;
+    if (a.table == b.table) return true;
+    // Sequences that share blocks share those of a beginning.
+    const auto differ = std::mismatch(a.table + first, a.table + end, b.table + first).first;
+    return differ - (a.table + first) >= wanted;
+}
+
+// Sets are looked through from the newest back, these many at most.
+constexpr size_t kOpenSets = 32;
+
+void make_sets(const StepInputs& step,
+               const KvGroupSpec& group,
+               const std::vector<const int32_t*>& tables,
+               int threads,
+               AttentionWork& w) {
+    // Two units for each thread are worth more than shared reads.
+    const int units = step.n_rows * group.layers.front().n_kv_heads;
+    const int most = std::clamp(units / (2 * threads), 1, kAttentionRows);
+    const auto seen = [&](int row) {
+        return Seen{tables[static_cast<size_t>(step.sequences[row])],
+                    first_seen(step, group, row) / kBlockTokens,
+                    step.positions[row] / kBlockTokens + 1};
+    };
+    for (int row = 0; row < step.n_rows; row++) {
+        const Seen now = seen(row);
+        w.seen += step.positions[row] + 1 - first_seen(step, group, row);
+        const size_t open = std::min(kOpenSets, w.sets.size());
+        const auto set = std::find_if(w.sets.rbegin(), w.sets.rbegin() + long(open),
+                                      [&](const AttentionWork::Set& s) {
+                                          return s.rows < most &&
+                                                 share_blocks(seen(s.row[s.rows - 1]), now);
+                                      });
+        if (set != w.sets.rbegin() + long(open)) {
+            set->row[set->rows++] = row;
+        } else {
+            w.sets.push_back({.row = {row}, .rows = 1});
+        }
+    }
+}
+
 }  // namespace
 
 void plan_attention(const StepInputs& step,
                     const KvGroupSpec& group,
+                    const std::vector<const int32_t*>& tables,
                     int threads,
                     AttentionWork& w) {
     w.sets.clear();
@@ -182,23 +237,17 @@ void plan_attention(const StepInputs& step,
     w.seen = 0;
     if (group.layers.empty()) return;
     const AttentionSpec& a = group.layers.front();
-    const auto begin = [&](int row) {
-        return group.window ? std::max<int64_t>(0, step.positions[row] - group.window + 1) : 0;
-    };
-    for (int row = 0; row < step.n_rows;) {
-        const int rows = rows_together(step, row);
-        w.sets.push_back({row, rows, 0, 0});
-        for (int r = row; r < row + rows; r++)
-            w.seen += step.positions[r] + 1 - begin(r);
-        row += rows;
-    }
+    make_sets(step, group, tables, threads, w);
     // Enough units for every thread to end at about the same time.
     w.split = threads > 1 && w.sets.size() * static_cast<size_t>(a.n_kv_heads) <
                                  size_t{4} * static_cast<size_t>(threads);
     for (size_t s = 0; s < w.sets.size(); s++) {
         AttentionWork::Set& set = w.sets[s];
-        const int64_t first = begin(set.row) / kChunkTokens;
-        const int64_t last = step.positions[set.row + set.rows - 1] / kChunkTokens;
+        int64_t first = INT64_MAX, last = 0;
+        for (const int row : std::span(set.row, static_cast<size_t>(set.rows))) {
+            first = std::min(first, first_seen(step, group, row) / kChunkTokens);
+            last = std::max(last, step.positions[row] / kChunkTokens);
+        }
         set.first_piece = static_cast<int>(w.pieces.size());
         set.pieces = w.split ? static_cast<int>(last - first + 1) : 1;
         for (int c = 0; c < set.pieces; c++)

@@ -26,7 +26,7 @@ constexpr bool kWideSigned = true;  // see dot_tokens_wide
 constexpr bool kBiasLast = true;
 constexpr int kFloatTokens = 4;
 constexpr int kAttentionSums = 6;
-constexpr bool kAttentionTogether = false;
+constexpr int kAttentionChains = 4;
 
 struct VecF {
     __m256 lo, hi;
@@ -99,11 +99,25 @@ NIB_INLINE float reduce_add(VecF x) {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-NIB_INLINE float reduce_max(VecF x) {
-    const __m256 half = _mm256_max_ps(x.lo, x.hi);
-    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+// The tree of four vectors in one: after two steps, the four numbers of each are a quarter.
+template <class Join>
+NIB_INLINE void reduce_four(const VecF* v, float* out, Join join) {
+    const auto quarter = [&](const VecF& a, const VecF& b) {
+        const __m256 x = join(a.lo, a.hi), y = join(b.lo, b.hi);
+        return join(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
+    };
+    const __m256 a = quarter(v[0], v[1]), b = quarter(v[2], v[3]);
+    // Lanes i and i + 2 of each, then those two.
+    const __m256 two = join(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xee));
+    const __m256 one = join(_mm256_shuffle_ps(two, two, 0x08), _mm256_shuffle_ps(two, two, 0x0d));
+    // Now 0 and 2 below, 1 and 3 above.
+    _mm_storeu_ps(out, _mm_unpacklo_ps(_mm256_castps256_ps128(one), _mm256_extractf128_ps(one, 1)));
+}
+NIB_INLINE void sums_of_four(const VecF* v, float* out) {
+    reduce_four(v, out, [](__m256 a, __m256 b) { return _mm256_add_ps(a, b); });
+}
+NIB_INLINE void most_of_four(const VecF* v, float* out) {
+    reduce_four(v, out, [](__m256 a, __m256 b) { return _mm256_max_ps(a, b); });
 }
 
 NIB_INLINE VecI set1_i32(int32_t x) {
@@ -176,6 +190,16 @@ NIB_INLINE VecI bits_of(VecF x) {
 }
 NIB_INLINE VecF float_of(VecI x) {
     return {_mm256_castsi256_ps(x.lo), _mm256_castsi256_ps(x.hi)};
+}
+NIB_INLINE VecF nearest(VecF x) {
+    constexpr int kEven = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return {_mm256_round_ps(x.lo, kEven), _mm256_round_ps(x.hi, kEven)};
+}
+NIB_INLINE VecF times_power(VecF x, VecF n) {  // two factors: see scalar.h
+    const VecI all = to_i32(n), half = shr_i32<1>(all), bias = set1_i32(127);
+    const VecI first = shl_i32<23>(add_i32(half, bias));
+    const VecI second = shl_i32<23>(add_i32(sub_i32(all, half), bias));
+    return mul(mul(x, float_of(first)), float_of(second));
 }
 NIB_INLINE VecI load_i8(const int8_t* p) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

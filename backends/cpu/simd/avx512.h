@@ -28,7 +28,7 @@ constexpr bool kWideSigned = false;
 constexpr bool kBiasLast = false;
 constexpr int kFloatTokens = 8;
 constexpr int kAttentionSums = 24;
-constexpr bool kAttentionTogether = true;
+constexpr int kAttentionChains = 6;
 
 using VecF = __m512;
 using VecI = __m512i;
@@ -93,11 +93,24 @@ NIB_INLINE float reduce_add(VecF x) {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-NIB_INLINE float reduce_max(VecF x) {
-    const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
-    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+// The tree of four vectors in one: after two steps, the four numbers of each are a quarter.
+template <class Join>
+NIB_INLINE void reduce_four(const VecF* v, float* out, Join join) {
+    const auto halves = [&](VecF a, VecF b) {
+        return join(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    };
+    const VecF a = halves(v[0], v[1]), b = halves(v[2], v[3]);
+    VecF x = join(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    x = join(x, _mm512_permute_ps(x, 0x0e));
+    x = join(x, _mm512_permute_ps(x, 0x01));
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_permutexvar_ps(first, x)));
+}
+NIB_INLINE void sums_of_four(const VecF* v, float* out) {
+    reduce_four(v, out, [](VecF a, VecF b) { return add(a, b); });
+}
+NIB_INLINE void most_of_four(const VecF* v, float* out) {
+    reduce_four(v, out, [](VecF a, VecF b) { return max(a, b); });
 }
 
 NIB_INLINE VecI set1_i32(int32_t x) {
@@ -177,6 +190,12 @@ NIB_INLINE VecI bits_of(VecF x) {
 }
 NIB_INLINE VecF float_of(VecI x) {
     return _mm512_castsi512_ps(x);
+}
+NIB_INLINE VecF nearest(VecF x) {
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT);
+}
+NIB_INLINE VecF times_power(VecF x, VecF n) {
+    return _mm512_scalef_ps(x, n);
 }
 NIB_INLINE VecI load_i8(const int8_t* p) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));

@@ -24,7 +24,7 @@ constexpr bool kWideSigned = false;  // see dot_tokens_wide
 constexpr bool kBiasLast = false;    // the bias of stored bytes is taken out last, not first
 constexpr int kFloatTokens = 4;      // sums of a float tile: tokens times panels
 constexpr int kAttentionSums = 4;    // sums of attention that stay in registers
-constexpr bool kAttentionTogether = false;  // rows share the reads of a page
+constexpr int kAttentionChains = 4;  // heads of rows that share the reads of a page; <= kMostChains
 
 struct VecF {
     float v[16];
@@ -128,6 +128,15 @@ NIB_INLINE float reduce_max(VecF x) {
     }
     return x.v[0];
 }
+// out[i]: the sum (the largest) of the lanes of v[i] by the same tree, for four vectors at once.
+NIB_INLINE void sums_of_four(const VecF* v, float* out) {
+    for (int i = 0; i < 4; i++)
+        out[i] = reduce_add(v[i]);
+}
+NIB_INLINE void most_of_four(const VecF* v, float* out) {
+    for (int i = 0; i < 4; i++)
+        out[i] = reduce_max(v[i]);
+}
 
 // i32 lanes; arithmetic wraps.
 NIB_INLINE VecI set1_i32(int32_t x) {
@@ -218,6 +227,18 @@ NIB_INLINE VecF float_of(VecI x) {
     VecF r;
     NIB_LANES r.v[i] = float_of_bits(uint32_t(x.v[i]));
     return r;
+}
+// The nearest whole number, even where two are as near; |x| < 2^31.
+NIB_INLINE VecF nearest(VecF x) {
+    return to_float(to_i32(x));
+}
+// x * 2^n for whole n in -160 .. 130, rounded once. Two factors, because 2^n alone may not be a
+// normal float.
+NIB_INLINE VecF times_power(VecF x, VecF n) {
+    const VecI all = to_i32(n), half = shr_i32<1>(all), bias = set1_i32(127);
+    const VecI first = shl_i32<23>(add_i32(half, bias));
+    const VecI second = shl_i32<23>(add_i32(sub_i32(all, half), bias));
+    return mul(mul(x, float_of(first)), float_of(second));
 }
 NIB_INLINE VecI load_i8(const int8_t* p) {
     VecI r;
